@@ -15,7 +15,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, Trace
 
 from support import installed
 from torchspan import semconv
-from torchspan._sampling import kept as keys
+from torchspan import _sampling as keys
 from torchspan._sampling.kept import threshold_of, threshold_text
 from torchspan.sdk import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
 from torchspan.sdk._sampler import without_threshold

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from torchspan._files.opening import CAREFULLY, PRIVATE, Descriptor, check_size, identity, is_own, refused
 
@@ -46,8 +45,7 @@ class Folder:
 
     def open(self, name: str, flags: int) -> int:
         """A descriptor of a regular file of this user's. A file that is made is private to its owner. Raises OSError."""
-        path, where = self._at(name)
-        opened = os.open(path, flags | CAREFULLY, PRIVATE, **where)
+        opened = os.open(name, flags | CAREFULLY, PRIVATE, dir_fd=self.number)
         status = os.fstat(opened)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not is_own(status, self.path):
             os.close(opened)
@@ -82,8 +80,7 @@ class Folder:
 
     def unlink(self, name: str) -> None:
         """Remove a file. Raises OSError."""
-        path, where = self._at(name)
-        os.unlink(path, **where)
+        os.unlink(name, dir_fd=self.number)
 
     def replace(self, source: str, target: str) -> None:
         """Rename a file, in place of any other one with that name. Raises OSError."""
@@ -91,8 +88,7 @@ class Folder:
 
     def touch(self, name: str) -> None:
         """Set the times of a file to now. Raises OSError."""
-        path, where = self._at(name)
-        os.utime(path, **where)
+        os.utime(name, dir_fd=self.number)
 
     def status(self) -> os.stat_result:
         """The status of the folder itself. Raises OSError."""
@@ -135,47 +131,7 @@ class Folder:
             raise refused(self.path, "belongs to another user")
         return Descriptor(opened)
 
-    def _at(self, name: str) -> tuple[str, dict[str, Any]]:
-        """The arguments with which `os` finds an entry."""
-        return name, {"dir_fd": self.number}
-
-
-class NamedFolder(Folder):
-    """A folder on a system that opens no folders (Windows): it is found by its path each time."""
-
-    def __init__(self, path: str) -> None:
-        if not Path(path).is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-        self.path = path
-
-    @property
-    def number(self) -> int:
-        """Raises OSError: there is no descriptor."""
-        raise refused(self.path, "has no descriptor")
-
-    def names(self) -> list[str]:
-        """See `Folder.names`."""
-        return [entry.name for entry in Path(self.path).iterdir()]
-
-    def is_in_place(self) -> bool:
-        """See `Folder.is_in_place`."""
-        return Path(self.path).is_dir()
-
-    def close(self) -> None:
-        """Nothing."""
-
-    def replace(self, source: str, target: str) -> None:
-        """See `Folder.replace`."""
-        Path(self._at(source)[0]).replace(self._at(target)[0])
-
-    def status(self) -> os.stat_result:
-        """See `Folder.status`."""
-        return Path(self.path).stat()
-
-    def _at(self, name: str) -> tuple[str, dict[str, Any]]:
-        return str(Path(self.path, name)), {}
-
 
 def open_folder(path: str) -> Folder:
     """The folder at a path. Raises OSError if there is none, or if it belongs to another user."""
-    return Folder(path) if os.open in os.supports_dir_fd else NamedFolder(path)
+    return Folder(path)

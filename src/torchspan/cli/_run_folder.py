@@ -12,11 +12,6 @@ from pathlib import Path
 from torchspan._files.folders import Folder, open_folder
 from torchspan.cli._command import CommandError
 
-try:
-    import fcntl
-except ImportError:  # Windows: a folder whose run was killed stays
-    fcntl = None  # type: ignore[assignment]
-
 _PREFIX = "torchspan-run-"
 _NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
 """What `mkdtemp` makes of the prefix."""
@@ -61,13 +56,15 @@ def remove(folder: Folder) -> None:
 def _locked_folder(parent: str) -> Folder:
     while True:
         folder = open_folder(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        if fcntl is None or _is_held(folder.number):
+        if _is_held(folder.number):
             folder.write(_MARKER, _MARK)  # under the lock: no other run takes it for a left one
             return folder
         folder.close()
 
 
 def _is_held(lock: int) -> bool:
+    import fcntl  # Windows has none, and `torchspan run` refuses to start there
+
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -79,8 +76,8 @@ def _is_held(lock: int) -> bool:
 
 def _sweep(parent: str) -> None:
     """Remove this user's folders without a run that torchspan made."""
-    if fcntl is None:
-        return
+    import fcntl
+
     for path in Path(parent).glob(f"{_PREFIX}*"):
         if _NAME.fullmatch(path.name):
             with contextlib.suppress(OSError):

@@ -110,6 +110,10 @@ def run_program(
     inputs: the classes whose calls are observed.
     Raises CommandError when it cannot be started. After that the status is the program's, whatever fails here.
     """
+    if not hasattr(os, "fork"):
+        raise CommandError(
+            "`torchspan run` needs Linux or macOS; on Windows, instrument the program: opentelemetry-instrument"
+        )
     program = _child.find(command[0])
     _require_opentelemetry()
     sizes = _output_file.sizes(output)

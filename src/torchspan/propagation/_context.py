@@ -15,7 +15,7 @@ from opentelemetry.trace import Span, SpanContext
 
 from torchspan._base.forks import uncut
 from torchspan._context.threads import ContextCarrier, Inside
-from torchspan._sampling.kept import STARTED_BY
+from torchspan._sampling import STARTED_BY
 
 # --- OpenTelemetry's current context in threads and pools -----------------------------------------------------------
 CONSEQUENCE = "Propagating the context failed; the work continues, in traces of its own."

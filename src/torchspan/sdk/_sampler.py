@@ -13,7 +13,8 @@ from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult, 
 from opentelemetry.trace import Link, SpanContext, SpanKind, TraceState
 
 from torchspan._base.logs import Log
-from torchspan._sampling.kept import KEEP, KEPT, PARENT_SAMPLED, Kept, threshold_text
+from torchspan._sampling import KEEP, KEPT, PARENT_SAMPLED
+from torchspan._sampling.kept import Kept, threshold_text
 from torchspan._sampling.rules import SamplingRules
 from torchspan.sdk._rule_texts import RulesInUse
 

@@ -12,8 +12,9 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext, Tracer
 
+from torchspan._sampling import KEPT
 from torchspan._sampling.ids import IDS, KeptRange, SameTrace
-from torchspan._sampling.kept import KEPT, Kept, threshold_of
+from torchspan._sampling.kept import Kept, threshold_of
 from torchspan._sampling.rules import SamplingRules
 from torchspan.engine import Event
 

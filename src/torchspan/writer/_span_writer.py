@@ -29,7 +29,7 @@ from opentelemetry.trace import (
 from torchspan import semconv
 from torchspan._files import withheld
 from torchspan._files.withheld import SpanEvent
-from torchspan._sampling.kept import STARTED_BY
+from torchspan._sampling import STARTED_BY
 from torchspan._sampling.rules import SamplingRules
 from torchspan.engine import Attributes, Callback, Event, Occurrence
 from torchspan.phase import COMPILE, IMPORT, Phase

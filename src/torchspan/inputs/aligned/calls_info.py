@@ -67,7 +67,7 @@ class InputObserverInfo:
         self = cls()
         order = signature.in_order
         self.inputs = [_candidate(call, alignment, order(set(call.arguments))) for call in snapshot.calls]
-        self.failed = [_candidate(each, None, order(set(each.arguments))) for each in snapshot.failed]
+        self.failed = [_candidate(call, None, order(set(call.arguments))) for call in snapshot.failed]
         self.num_failed = snapshot.counts.failed
         self.signature_names = [*signature.names]
         self.default_values = dict(signature.defaults)

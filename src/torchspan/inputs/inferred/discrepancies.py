@@ -53,9 +53,9 @@ class CallCheck:
             }
         duration = time.perf_counter() - began
         values: dict[Path, Any] = {}
-        found = Reader(values).read(result, (OUTPUT,))
+        actual = Reader(values).read(result, (OUTPUT,))
         try:
-            difference, relative = self._compared(call.outputs, call.outputs_kept, found, values)
+            difference, relative = self._compared(call.outputs, call.outputs_kept, actual, values)
         except _DifferenceError as error:
             return {"SUCCESS": False, "error": str(error), "duration": duration}
         success = difference <= self._atol and relative <= self._rtol
@@ -81,17 +81,21 @@ class CallCheck:
         rest = tuple(arguments.pop(str(self._signature.var_positional), ()))
         by_position = self._signature.positional[: len(args)]
         lacking = [name for name in by_position if name not in arguments]
-        given = {self._signature.keyword_of(name): each for name, each in arguments.items() if name not in by_position}
-        lacking += [name for name in kwargs if name not in given]
+        by_keyword = {
+            self._signature.keyword_of(name): argument
+            for name, argument in arguments.items()
+            if name not in by_position
+        }
+        lacking += [name for name in kwargs if name not in by_keyword]
         if lacking:
             raise _LackingError(f"The call lacks {', '.join(lacking)}, which the program takes.")
-        return tuple(arguments[name] for name in by_position) + rest, {name: given[name] for name in kwargs}
+        return tuple(arguments[name] for name in by_position) + rest, {name: by_keyword[name] for name in kwargs}
 
     def _compared(
-        self, expected: Tree, kept: Mapping[Path, Any], found: Tree, values: Mapping[Path, Any]
+        self, expected: Tree, kept: Mapping[Path, Any], actual: Tree, values: Mapping[Path, Any]
     ) -> tuple[float, float]:
         """The largest difference, and the largest one in relation to the expected number."""
-        pairs = _paired([*leaves(expected, (OUTPUT,))], [*leaves(found, (OUTPUT,))])
+        pairs = _paired([*leaves(expected, (OUTPUT,))], [*leaves(actual, (OUTPUT,))])
         largest = relative = 0.0
         for (path, one), (other_path, other) in pairs:
             where = label(path)
@@ -111,12 +115,12 @@ class CallCheck:
                 raise _DifferenceError(f"{where} is {other}; the observed one is {one}")
         return largest, relative
 
-    def _difference(self, expected: Any, found: Any) -> tuple[float, float]:
+    def _difference(self, expected: Any, actual: Any) -> tuple[float, float]:
         torch: Any = sys.modules["torch"]
         if expected.numel() == 0:
             return 0.0, 0.0
         wide = torch.complex128 if expected.is_complex() else torch.float64
-        one, other = expected.detach().to(wide), found.detach().to(device=expected.device, dtype=wide)
+        one, other = expected.detach().to(wide), actual.detach().to(device=expected.device, dtype=wide)
         difference = (one - other).abs()
         same = (one == other) | (one.isnan() & other.isnan())
         difference = torch.where(same, torch.zeros_like(difference), difference).nan_to_num(nan=float("inf"))
@@ -144,8 +148,8 @@ def _values(call: ModuleCall) -> dict[str, Any]:
 
 
 def _paired(
-    expected: list[tuple[Path, Leaf]], found: list[tuple[Path, Leaf]]
+    expected: list[tuple[Path, Leaf]], actual: list[tuple[Path, Leaf]]
 ) -> list[tuple[tuple[Path, Leaf], tuple[Path, Leaf]]]:
-    if len(expected) != len(found):
-        raise _DifferenceError(f"there are {len(found)} outputs; the observed model returned {len(expected)}")
-    return [*zip(expected, found, strict=True)]
+    if len(expected) != len(actual):
+        raise _DifferenceError(f"there are {len(actual)} outputs; the observed model returned {len(expected)}")
+    return [*zip(expected, actual, strict=True)]

@@ -122,11 +122,15 @@ class WrappedMethod:
     """A method of one object is replaced by a function that calls it. All observers of the method share the function."""
 
     def __init__(self, model: Any, name: str, recorder: ModuleRecorder) -> None:
-        held = vars(model).get(name)
-        self._wrapper = held if isinstance(held, _Wrapper) else _Wrapper(model, name, held, getattr(model, name))
+        attribute_value = vars(model).get(name)
+        self._wrapper = (
+            attribute_value
+            if isinstance(attribute_value, _Wrapper)
+            else _Wrapper(model, name, attribute_value, getattr(model, name))
+        )
         self._recorder = recorder
         self._wrapper.recorders = (*self._wrapper.recorders, recorder)
-        if held is not self._wrapper:
+        if attribute_value is not self._wrapper:
             _store(model, name, self._wrapper)
 
     def detach(self) -> None:
@@ -136,12 +140,12 @@ class WrappedMethod:
 class _Wrapper:
     """What stands in an object's dictionary in place of its method."""
 
-    def __init__(self, model: Any, name: str, held: Any, method: Callable[..., Any]) -> None:
+    def __init__(self, model: Any, name: str, own_value: Any, method: Callable[..., Any]) -> None:
         self._model = weakref.ref(model)
         self._name = name
-        self._held = held  # what the object itself had under this name
-        self._method: Any = method if held is not None else getattr(method, "__func__", method)
-        self._is_bound = held is None and isinstance(method, MethodType)
+        self._held = own_value  # what the object itself had under this name
+        self._method: Any = method if own_value is not None else getattr(method, "__func__", method)
+        self._is_bound = own_value is None and isinstance(method, MethodType)
         self.recorders: tuple[ModuleRecorder, ...] = ()
         functools.update_wrapper(self, method)
 
@@ -169,7 +173,7 @@ class _Wrapper:
 
     def remove(self, recorder: ModuleRecorder) -> None:
         """Stop recording; with the last recorder, the object is as it was, unless something else replaced the method."""
-        self.recorders = tuple(each for each in self.recorders if each is not recorder)
+        self.recorders = tuple(other for other in self.recorders if other is not recorder)
         model = self._model()
         if self.recorders or model is None or vars(model).get(self._name) is not self:
             return

@@ -88,9 +88,9 @@ class Ranges:
 
     def widen(self, rank: int, count: int, low: Sequence[int], high: Sequence[int]) -> None:
         """Add tensors with this many dimensions, whose sizes are in these bounds."""
-        known, lowest, highest = self.by_rank.get(rank, (0, list(low), list(high)))
+        entry_counts, lowest, highest = self.by_rank.get(rank, (0, list(low), list(high)))
         lowest, highest = [*map(min, lowest, low)], [*map(max, highest, high)]
-        self.by_rank[rank] = (known + count, lowest, highest)
+        self.by_rank[rank] = (entry_counts + count, lowest, highest)
 
     def copy(self) -> Ranges:
         """The ranges as they are now."""
@@ -175,9 +175,9 @@ class ObservedCalls:
                     )
                     for shape in self._shapes.values()
                 ],
-                calls=sorted(self._calls, key=lambda each: each.number),
-                failed=sorted(self._failed, key=lambda each: each.number),
-                ranges={path: each.copy() for path, each in self._ranges.items()},
+                calls=sorted(self._calls, key=lambda call: call.number),
+                failed=sorted(self._failed, key=lambda call: call.number),
+                ranges={path: ranges.copy() for path, ranges in self._ranges.items()},
                 by_keyword=frozenset(self._by_keyword),
                 counts=CallCounts(**{name: getattr(self._counts, name) for name in CallCounts.__slots__}),
             )

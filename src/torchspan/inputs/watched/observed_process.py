@@ -41,10 +41,10 @@ class ObservedProcess:
     def document(self) -> Document:
         """What has been observed until now; with values where the environment asks for them."""
         with self._lock:
-            found = [kind.portable() for kind in self._kinds.values()]
+            portables = [kind.portable() for kind in self._kinds.values()]
         has_values = writes_values()
-        unseen = {each.path: each.problem for each in self._watched if each.problem is not None}
-        return Document([each if has_values else without_values(each) for each in found], unseen)
+        unseen = {watched.path: watched.problem for watched in self._watched if watched.problem is not None}
+        return Document([portable if has_values else without_values(portable) for portable in portables], unseen)
 
     def close(self) -> None:
         """Observe nothing any more."""
@@ -90,8 +90,8 @@ _FORKED: weakref.WeakSet[ObservedProcess] = weakref.WeakSet()
 
 
 def _in_child() -> None:
-    for each in list(_FORKED):
-        each.begin_again()
+    for process in list(_FORKED):
+        process.begin_again()
 
 
 if hasattr(os, "register_at_fork"):
