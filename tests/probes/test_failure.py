@@ -9,8 +9,7 @@ import pytest
 import torchspan.callbacks
 from torchspan._base.scratch import Scratch
 from torchspan.probes import Call, signature_of
-from torchspan.probes.describe import export_failure as place
-from torchspan.probes.describe import failure
+from torchspan.probes.describe import failure, place
 
 FOLDER = torchspan.__path__[0]
 

@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
 
 from support import installed
-from torchspan import semconv
 from torchspan import _sampling as keys
+from torchspan import semconv
 from torchspan._sampling.kept import threshold_of, threshold_text
 from torchspan.sdk import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
 from torchspan.sdk._sampler import without_threshold

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `torchspan doctor` says of others that observe or export the same."""
 
-from importlib.metadata import EntryPoint
-
 import pytest
 
 from torchspan.cli.doctor import _conflicts as conflicts
@@ -14,19 +12,6 @@ def rows(**environment):
 
 
 @pytest.fixture
-def instrumentors(monkeypatch):
-    """Registers instrumentors by their names, torchspan's own among them."""
-
-    def register(*names):
-        group = conflicts._INSTRUMENTORS
-        found = [EntryPoint(name, value, group) for name, value in names]
-        monkeypatch.setattr(conflicts, "entry_points", lambda **_: found)
-
-    register(("torchspan", "torchspan.instrumentor:TorchspanInstrumentor"))
-    return register
-
-
-@pytest.fixture
 def packages(monkeypatch):
     """Installs packages by their names and versions, as far as metadata goes."""
     versions = {}
@@ -34,7 +19,7 @@ def packages(monkeypatch):
     return versions
 
 
-def test_an_environment_without_conflicts_is_reported_as_such(instrumentors, packages):
+def test_an_environment_without_conflicts_is_reported_as_such(packages):
     assert rows()["conflicts.none"].state is State.OK
 
 
