@@ -4,23 +4,32 @@
 from __future__ import annotations
 
 import difflib
+import keyword
 from typing import Any, NoReturn
 
 from torchspan.engine import Event
 from torchspan.observers._observable import CallableObservers, ObserveContext
 from torchspan.observers._observer import PartObserver
-from torchspan.phase import Phase
+from torchspan.phase import PHASES, Phase
 from torchspan.subscribers.registry import REGISTRY
 
 OFFICIAL: dict[str, tuple[Phase, CallableObservers]] = {}
 """Name below `torchspan.observers` -> phase and pair."""
 
 
-def official(name: str, phase: Phase) -> CallableObservers:
-    """Make the pair of a phase. name: its name below `torchspan.observers`."""
-    pair = _Feed(name, phase).pair
-    OFFICIAL[name] = (phase, pair)
-    return pair
+def pairs_of(library: str) -> dict[str, CallableObservers]:
+    """Make the pairs of a library's phases, by their names in its module: `export_trace` for `torch.export.trace`.
+
+    The module declares the names with their types, for editors. A phase without a declaration has its pair all the same.
+    """
+    pairs = {}
+    for phase in PHASES:
+        if phase.name.startswith(f"{library}."):
+            name = phase.name.removeprefix(f"{library}.").replace(".", "_")
+            name += "_" * keyword.iskeyword(name)
+            pairs[name] = _Feed(f"{library}.{name}", phase).pair
+            OFFICIAL[f"{library}.{name}"] = (phase, pairs[name])
+    return pairs
 
 
 def missing(module: str, name: str) -> NoReturn:

@@ -43,7 +43,7 @@ class FileStrings(FileContent):
         problems: The first 100 places that could not be read.
         unread: The number of places that could not be read.
         is_empty: Whether the files have no content at all.
-        found: The strings, by their place.
+        texts: The strings, by their place.
     """
 
     texts: dict[Place, set[str]] = field(default_factory=dict)

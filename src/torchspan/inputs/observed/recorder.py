@@ -127,5 +127,6 @@ def _copied(torch: Any, values: dict[Path, Any] | None) -> dict[Path, Any] | Non
         return None
     with torch.no_grad():
         return {
-            path: tensor.detach().clone() if isinstance(tensor, torch.Tensor) else tensor for path, tensor in values.items()
+            path: tensor.detach().clone() if isinstance(tensor, torch.Tensor) else tensor
+            for path, tensor in values.items()
         }
