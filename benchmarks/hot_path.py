@@ -24,8 +24,8 @@ from opentelemetry.trace import NonRecordingSpan, NoOpTracerProvider, SpanContex
 
 from table import NO_TARGET, Row, write
 from torchspan.adapters import Ports, Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling
 from torchspan.engine.run_times import HELD
 from torchspan.phase import EXECUTE as EXECUTE_PHASE

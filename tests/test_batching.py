@@ -15,8 +15,8 @@ from support.tree import named
 from torchspan import phase
 from torchspan._server_span import SERVER_SPANS
 from torchspan.adapters import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import RUNNING, Engine
 from torchspan.probes import PROBES, Runs
 from torchspan.writer import SpanWriter, enrich_callback

@@ -68,8 +68,8 @@ from torchspan.writer import (
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
 
-    from torchspan.adapters._machinery.wrap import Follow
     from torchspan.adapters.followed_runs import FollowedRuns
+    from torchspan.adapters.machinery.wrap import Follow
     from torchspan.adapters.module_inputs import ModuleInputs
     from torchspan.writer._metric_writer import Gathered
 

@@ -18,8 +18,8 @@ from support.ports import make_ports
 from torchspan import callbacks, phase, semconv
 from torchspan._sampling.rules import SamplingRules
 from torchspan.adapters import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import EngineRuns, RunState, wrap_run
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Callback, Engine, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.registry import REGISTRY, Registry

@@ -12,12 +12,12 @@ from support.ports import make_ports
 from torchspan import phase
 from torchspan._base.patching import Patches
 from torchspan.adapters import Provenance, dynamo
-from torchspan.adapters._machinery.apply import Wrappers
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.dynamo.workers import Workers
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.log_lines import tap_log
+from torchspan.adapters.machinery.apply import Wrappers
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.adapters.observed_functions import Observations
 from torchspan.adapters.tensorrt.build import wrap_build
 from torchspan.adapters.tensorrt.contexts import wrap_create_context

@@ -6,8 +6,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from support.ports import make_ports
 from torchspan import phase
 from torchspan.adapters import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine, Pipeline, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.registry import Registry

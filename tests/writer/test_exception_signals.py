@@ -17,8 +17,8 @@ from support.emitted import EMITTED
 from support.engines import extend
 from torchspan import phase, semconv
 from torchspan._files import withheld
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine
 from torchspan.probes import Function, Record
 from torchspan.sdk import RunFileProcessor

@@ -25,8 +25,8 @@ from support.own_failures import consequences
 from support.ports import make_ports
 from torchspan import phase, semconv
 from torchspan.adapters import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import ActiveWork, Engine
 from torchspan.engine.run_times import HELD
 from torchspan.probes import PROBES, Runs

@@ -7,11 +7,11 @@ Adapters never import a library. An adapter is installed once the program has im
 import sys
 
 from torchspan.adapters import dynamo, export, tensorrt, torch_tensorrt
-from torchspan.adapters._machinery.ports import Ports
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.resolve import ResolvedProbe, version_of
 from torchspan.adapters.imports import Imports
 from torchspan.adapters.log_lines import LogMarker
+from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.resolve import ResolvedProbe, version_of
 from torchspan.adapters.torch_tensorrt import is_supported
 
 

@@ -44,8 +44,8 @@ from typing import Any
 
 from torchspan import _dynamo_safety
 from torchspan._base.reading import entries
-from torchspan.adapters._machinery.ports import Ports
-from torchspan.adapters._machinery.wrap import WrapperFactory, is_called_by, outside
+from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.wrap import WrapperFactory, is_called_by, outside
 from torchspan.adapters.run_events import RunCall, RunEvents
 from torchspan.engine import Decision, Decisions, RunTally, Verdict
 from torchspan.engine.run_sampling import Roots

@@ -15,10 +15,10 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base.forks import renewed
-from torchspan.adapters._machinery.notes import Notes
-from torchspan.adapters._machinery.ports import Ports
-from torchspan.adapters._machinery.provenance import EngineIds
 from torchspan.adapters.followed_runs import contents_of
+from torchspan.adapters.machinery.notes import Notes
+from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.provenance import EngineIds
 from torchspan.adapters.module_inputs import Compilation, Followed, Measurement
 from torchspan.engine import Engine
 from torchspan.inputs.port import (

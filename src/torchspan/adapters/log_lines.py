@@ -13,7 +13,7 @@ from torchspan._base import reading
 from torchspan._base.errors import Guard
 from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Callback, Event, Occurrence, Undo
 from torchspan.phase import COMPILE
 from torchspan.probes import Target

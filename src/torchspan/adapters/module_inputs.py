@@ -19,9 +19,9 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.forks import renewed
 from torchspan._base.logs import Log
-from torchspan.adapters._machinery.notes import Notes
-from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters.followed_runs import FollowedModule, FollowedRuns
+from torchspan.adapters.machinery.notes import Notes
+from torchspan.adapters.machinery.ports import Ports
 from torchspan.engine import Engine, Event
 from torchspan.inputs.port import (
     CallHook,

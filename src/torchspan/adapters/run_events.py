@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from torchspan import semconv
 from torchspan._base.by_identity import ByIdentity
 from torchspan._base.errors import FAILED, guarded
-from torchspan.adapters._machinery.ports import Ports
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Anchor, Audience, Decision, Event, Observed, Pick, RecordedRun
 from torchspan.probes import Call, Record, Runs, Target
 

@@ -16,13 +16,13 @@ from torchspan._base.errors import FAILED, guarded
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute, loaded, method
-from torchspan.adapters._machinery.apply import apply_probes
-from torchspan.adapters._machinery.ports import Ports
-from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.adapters.dynamo import recorded, user_context
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.dynamo.workers import Workers
 from torchspan.adapters.imports import Imports
+from torchspan.adapters.machinery.apply import apply_probes
+from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.engine import Engine, Undo
 from torchspan.phase import RUN_DISABLED, RUN_GRAPH, Phase
 from torchspan.probes import Call, Probe, Record, Tap, Target, signature_of

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from torchspan._base.errors import guarded
 from torchspan._base.patching import Patches
-from torchspan.adapters._machinery.apply import Wrappers, apply_probes
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
-from torchspan.adapters._machinery.wrap import Follow, WrapperFactory
+from torchspan.adapters.machinery.apply import Wrappers, apply_probes
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
+from torchspan.adapters.machinery.wrap import Follow, WrapperFactory
 from torchspan.engine import Engine, Undo
 from torchspan.probes import Probe
 from torchspan.probes.export import PROBES

@@ -14,12 +14,12 @@ from torchspan import semconv
 from torchspan._base.forks import renewed
 from torchspan._base.patching import Patches
 from torchspan._base.reading import is_a
-from torchspan.adapters._machinery.apply import Wrappers, apply_probes
-from torchspan.adapters._machinery.ports import Ports
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.machinery.apply import Wrappers, apply_probes
+from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.adapters.tensorrt.build import wrap_build
 from torchspan.adapters.tensorrt.contexts import wrap_create_context
 from torchspan.adapters.tensorrt.loggers import LoggerFollower

@@ -11,7 +11,7 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base.reading import is_of_library
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine, Event, EventStack, Observed
 from torchspan.phase import BUILD_PHASE
 from torchspan.probes import Call, Record, Target

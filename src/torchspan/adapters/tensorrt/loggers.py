@@ -15,8 +15,8 @@ from torchspan._base import reading
 from torchspan._base.forks import renewed
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.log_lines import tap_log
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.probes import Method
 
 CLASSES_LIMIT = 20

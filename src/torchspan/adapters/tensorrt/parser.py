@@ -7,8 +7,8 @@ import functools
 from typing import Any
 
 from torchspan._base.reading import attribute
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.probes import Call, Record, Target
 from torchspan.probes.describe import parse
 

@@ -11,13 +11,13 @@ from typing import Any
 from torchspan import _dynamo_safety, phase, semconv
 from torchspan._base.errors import guarded
 from torchspan._base.patching import Patches
-from torchspan.adapters._machinery.apply import Wrappers, apply_probes
-from torchspan.adapters._machinery.ports import Ports
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
-from torchspan.adapters._machinery.wrap import Follow, WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.log_lines import tap_log
+from torchspan.adapters.machinery.apply import Wrappers, apply_probes
+from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
+from torchspan.adapters.machinery.wrap import Follow, WrapperFactory
 from torchspan.adapters.observed_functions import Observations
 from torchspan.adapters.torch_tensorrt.engines import tap_engine
 from torchspan.adapters.torch_tensorrt.observers import tap_observe

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.probes import Call, Creates, Target, signature_of
 from torchspan.probes.describe import conversion
 

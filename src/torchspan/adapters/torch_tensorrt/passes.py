@@ -10,7 +10,7 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base.reading import attribute, class_name, entries, instance_dict, is_of_library, text
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Audience, Observed
 from torchspan.probes import Call, Record, Target
 from torchspan.probes.describe import lowering

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from torchspan._base.reading import attribute, is_a, loaded
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.probes import Call, Record, Target
 
 

@@ -14,7 +14,7 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute, is_a
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import children, graph_of, without_none
+from torchspan.probes.describe.common import children, graph_of, without_none
 from torchspan.probes.describe.compilation import ENGINE_PREFIX
 
 Facts = dict[str, Any]

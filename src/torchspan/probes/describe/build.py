@@ -12,7 +12,7 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute, whole_number
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import LIST_LIMIT, UNKNOWN, engine_id, shape_list, tensorrt_dtype, without_none
+from torchspan.probes.describe.common import LIST_LIMIT, UNKNOWN, engine_id, shape_list, tensorrt_dtype, without_none
 
 # --- TensorRT's log -------------------------------------------------------------------------------------------------
 LOUDEST_QUIET = 3

@@ -20,7 +20,7 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import RAISED, Call
 from torchspan.probes.describe import cache_neighbors
-from torchspan.probes.describe._values import LIST_LIMIT, engine_id, without_none
+from torchspan.probes.describe.common import LIST_LIMIT, engine_id, without_none
 from torchspan.semconv import CacheReason
 
 # --- results of the engine cache's parts ----------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.reading import attribute, is_a
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import LIST_LIMIT
+from torchspan.probes.describe.common import LIST_LIMIT
 from torchspan.semconv import CacheReason
 
 Facts = dict[str, Any]

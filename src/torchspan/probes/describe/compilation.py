@@ -14,7 +14,7 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import fallback, refusal
-from torchspan.probes.describe._values import (
+from torchspan.probes.describe.common import (
     LIST_LIMIT,
     calls,
     children,

@@ -11,7 +11,8 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute, whole_number
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import (
+from torchspan.probes.describe.artifacts import file_size
+from torchspan.probes.describe.common import (
     LIST_LIMIT,
     calls,
     engine_id,
@@ -21,7 +22,6 @@ from torchspan.probes.describe._values import (
     stand_in,
     without_none,
 )
-from torchspan.probes.describe.artifacts import file_size
 
 Facts = dict[str, Any]
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan.probes.describe import place
-from torchspan.probes.describe._values import LIST_LIMIT, calls, meta, without_none
+from torchspan.probes.describe.common import LIST_LIMIT, calls, meta, without_none
 from torchspan.semconv.torch import Declared
 
 _READ = 2_000

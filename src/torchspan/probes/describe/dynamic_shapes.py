@@ -18,7 +18,7 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import LIST_LIMIT, NESTING_LIMIT, VISITS_LIMIT
+from torchspan.probes.describe.common import LIST_LIMIT, NESTING_LIMIT, VISITS_LIMIT
 
 _UNBOUNDED = "int_oo"
 """PyTorch's own word for no limit (torch/utils/_sympy/numbers.py)."""

@@ -10,7 +10,7 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute, whole_number
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import (
+from torchspan.probes.describe.common import (
     LIST_LIMIT,
     UNKNOWN,
     inputs,

@@ -17,7 +17,7 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import place
-from torchspan.probes.describe._values import LIST_LIMIT, operator_name, without_none
+from torchspan.probes.describe.common import LIST_LIMIT, operator_name, without_none
 from torchspan.probes.describe.dynamic_shapes import NAMED, named_dimensions, of_source
 from torchspan.semconv import ExportFailure
 

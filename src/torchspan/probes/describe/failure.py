@@ -16,7 +16,7 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call, guarded
 from torchspan.probes.describe import place
-from torchspan.probes.describe._values import is_node, meta, nodes_of, operator_name, without_none
+from torchspan.probes.describe.common import is_node, meta, nodes_of, operator_name, without_none
 
 Facts = dict[str, Any]
 

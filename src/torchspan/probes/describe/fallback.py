@@ -20,7 +20,7 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import refusal
-from torchspan.probes.describe._values import LIST_LIMIT, dtype_of, is_node, meta, operator_name, stand_in
+from torchspan.probes.describe.common import LIST_LIMIT, dtype_of, is_node, meta, operator_name, stand_in
 from torchspan.semconv import FallbackReason
 
 _OF_THE_CPU = re.compile(r"_for_cpu\b|mkldnn")

@@ -15,7 +15,7 @@ from torchspan._base.reading import attribute
 from torchspan.probes._actions import Facts
 from torchspan.probes._call import Call
 from torchspan.probes.describe import declarations, place, recompiles
-from torchspan.probes.describe._values import first_match, without_none
+from torchspan.probes.describe.common import first_match, without_none
 from torchspan.semconv.torch import BreakClass, Declared, FrameOutcome
 
 # --- graph breaks ---------------------------------------------------------------------------------------------------

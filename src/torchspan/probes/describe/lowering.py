@@ -8,7 +8,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import node_count, without_none
+from torchspan.probes.describe.common import node_count, without_none
 
 Facts = dict[str, Any]
 

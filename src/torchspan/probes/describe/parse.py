@@ -10,8 +10,8 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import LIST_LIMIT, without_none
 from torchspan.probes.describe.artifacts import file_size as path_size
+from torchspan.probes.describe.common import LIST_LIMIT, without_none
 
 Facts = dict[str, Any]
 

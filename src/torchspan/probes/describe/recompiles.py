@@ -10,7 +10,7 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.reading import attribute
 from torchspan.probes._actions import Facts
-from torchspan.probes.describe._values import first_match, without_none
+from torchspan.probes.describe.common import first_match, without_none
 from torchspan.semconv.torch import GuardClass
 
 KEYS = (semconv.RECOMPILE_CLASS, semconv.RECOMPILE_REASON, semconv.RECOMPILE_LIMIT)

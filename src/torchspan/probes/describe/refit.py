@@ -11,7 +11,7 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import fallback
-from torchspan.probes.describe._values import children, model_class, without_none
+from torchspan.probes.describe.common import children, model_class, without_none
 from torchspan.probes.describe.compilation import ENGINE_PREFIX, skipped
 
 Facts = dict[str, Any]

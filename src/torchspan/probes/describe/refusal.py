@@ -17,7 +17,7 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key, Scratch
-from torchspan.probes.describe._values import (
+from torchspan.probes.describe.common import (
     LIST_LIMIT,
     dtype_name,
     dtype_of,

@@ -11,8 +11,8 @@ from typing import Any
 
 from torchspan._base.logs import Log
 from torchspan._base.patching import Patches, in_use
-from torchspan.adapters._machinery.resolve import ResolvedProbe
-from torchspan.adapters._machinery.wrap import WrapperFactory, ignoring
+from torchspan.adapters.machinery.resolve import ResolvedProbe
+from torchspan.adapters.machinery.wrap import WrapperFactory, ignoring
 from torchspan.engine import Engine
 from torchspan.probes import (
     Annotate,

@@ -12,7 +12,7 @@ from torchspan._base.reading import attribute, has
 from torchspan.engine import Event, FreshObjects
 from torchspan.phase import COMPILE
 from torchspan.probes import Call, Creates
-from torchspan.probes.describe._values import engine_id
+from torchspan.probes.describe.common import engine_id
 
 
 class Provenance:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from torchspan.adapters._machinery.ports import Ports
+from torchspan.adapters.machinery.ports import Ports
 from torchspan.engine import Engine, Occurrence
 from torchspan.engine.event import NOTES_LIMIT
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base.errors import guarded
-from torchspan.adapters._machinery.provenance import Provenance
+from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.engine import Engine, Event, Observed
 from torchspan.phase import Phase
 from torchspan.probes import RAISED, Annotate, Call, Creates, Record, Step, Tally, Target, signature_of
