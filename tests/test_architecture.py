@@ -19,7 +19,7 @@ VOCABULARY = {"phase", "semconv"}
 ALLOWED = {
     "_base": set(),
     "_files": set(),
-    "_sampling": set(),
+    "_sampling": {"_base"},
     "_context": {"_base"},
     "phase": set(),
     "semconv": {"_base", "phase"},

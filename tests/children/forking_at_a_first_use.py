@@ -42,13 +42,6 @@ def start_a_program():
         subprocess.run([sys.executable, "-S", "-c", ""], check=True)
 
 
-def start_a_thread():
-    with tracer.start_as_current_span("request"):
-        thread = threading.Thread(target=str)
-        thread.start()
-        thread.join()
-
-
 def fail_in_a_callback():
     from torchspan import callbacks
 
@@ -75,7 +68,6 @@ def slow_folder(original=tempfile._get_default_tempdir):
 CASES = {
     "program": ("torchspan.propagation._environment", start_a_program),
     "program below run": ("torchspan.propagation._below_run", start_a_program),
-    "thread": ("torchspan.propagation._context", start_a_thread),
     "callback": ("torchspan._base.source_places", fail_in_a_callback),
     "batch": ("torchspan.batching", batch),
     "batch's engine": ("torchspan.engine", batch),

@@ -8,7 +8,6 @@ OpenTelemetry: any object with `is_recording()` and `end()` is a span.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections import deque
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.forks import held_by_forks
 from torchspan._base.logs import Log
 from torchspan._base.patching import Function, Patches
 
@@ -133,5 +133,4 @@ def _notify(span: Any) -> None:
 
 _LOCK = threading.RLock()
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+held_by_forks(_LOCK)

@@ -13,7 +13,6 @@ a carrier.
 from __future__ import annotations
 
 import functools
-import os
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -22,6 +21,7 @@ from operator import methodcaller
 from typing import Any, TypeVar
 
 from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.forks import held_by_forks
 from torchspan._base.import_hooks import Undo, when_imported
 from torchspan._base.patching import Function, Patches
 from torchspan._base.reading import is_a
@@ -293,6 +293,5 @@ def _forked() -> None:
     _LOCK.release()
 
 
-if hasattr(os, "register_at_fork"):
-    # Held during the fork: a child that another thread forks must not begin with only some of the names replaced.
-    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_forked)
+# A child that another thread forks must not begin with only some of the names replaced.
+held_by_forks(_LOCK, _forked)

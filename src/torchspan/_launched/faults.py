@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from torchspan._base.forks import in_each_child
 from torchspan._files.folders import Folder
 from torchspan._files.opening import Descriptor
 
@@ -31,8 +32,8 @@ def catch_crashes(folder: Folder) -> None:
     if faulthandler.is_enabled():
         return
     catcher = _Catcher(folder)
-    if catcher.begin() and hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=catcher.begin_in_child)
+    if catcher.begin():
+        in_each_child(functools.partial(catcher.begin_in_child))  # which keeps it alive
 
 
 class _Catcher:

@@ -131,8 +131,7 @@ class RunProcess:
         provider = otel_private.tracer_provider()
         if provider is not None:  # `opentelemetry-instrument` inside `run` has set it before
             self.attach_global(provider)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._after_fork)
+        forks.in_each_child(self._after_fork)
         self._undo.append(self.report.write_until_exit(self.end))
 
     def close(self) -> None:

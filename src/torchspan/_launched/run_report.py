@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchspan import _config_file
+from torchspan._base.forks import in_each_child
 from torchspan._files.folders import Folder
 from torchspan._launched.run_settings import parse_traceparent
 
@@ -112,8 +113,7 @@ class RunReport:
 
         self.write()
         atexit.register(at_exit)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._write_in_child)
+        in_each_child(self._write_in_child)
         return lambda: atexit.unregister(at_exit)
 
     def count(self, now: RunCounts) -> None:

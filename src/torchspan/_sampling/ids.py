@@ -10,6 +10,8 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from torchspan._base.forks import in_each_child
+
 INVALID_ID = 0
 """Not a valid id of a span or a trace (W3C Trace Context, all zeros)."""
 
@@ -55,8 +57,7 @@ class IdGenerator:
         self._random = random.Random()  # noqa: S311 - ids are not secrets
         self._next = _NextTrace()
         self._seed()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._seed)
+        in_each_child(self._seed)
 
     def _seed(self) -> None:
         self._random.seed(os.urandom(32))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Propagates OpenTelemetry's context where Python does not: into threads, work items of pools, and processes.
 
-General layout: `_current` is the carrier of the context with which `torchspan._context.threads` propagates into threads and pools
-of threads. For the rest, `ROWS` lists the names of the standard library that are replaced. `_context` is the context as the other
-side sees it, and `_carrier` its form as text. `_pools`, `_processes` and `_environment` propagate it, and `_start_up` reads the
-context that this process was started with. The folder's files are loaded when there is a context to propagate. Most processes
+General layout: `_context` is the context as the other side sees it, and the carrier with which `torchspan._context.threads`
+propagates it into threads and pools of threads. For the rest, `ROWS` lists the names of the standard library that are replaced.
+`_carrier` is the context's form as text. `_pools`, `_processes` and `_environment` propagate it, and `_start_up` reads the
+context that this process was started with. The folder's other files are loaded when there is a context to propagate. Most processes
 that `opentelemetry-instrument` starts have none.
 
 Only OpenTelemetry's context is propagated, and no other context variable: the program's own variables must not depend on

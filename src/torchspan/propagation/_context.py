@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The context in which a thread or a process was started, as that thread or process sees it."""
+"""The context in which a thread or a process was started, as that thread or process sees it, and its way into threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext
 
-from torchspan._base.forks import uncut
 from torchspan._context.threads import ContextCarrier, Inside
 from torchspan._sampling import STARTED_BY
 
@@ -37,9 +36,6 @@ class CurrentContext(ContextCarrier):
         """The context with a weak reference to its span, which may end before the thread does."""
         if not context_api.get_current() or not self._carries():
             return None
-        with uncut():
-            from torchspan.propagation._context import at_start
-
         return at_start()
 
     def for_item(self) -> Context | None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import weakref
 from _thread import start_new_thread
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import SpanContext, TraceFlags
 
 from torchspan import phase, semconv
+from torchspan._base.forks import before_each_fork, in_each_child
 from torchspan._base.logs import Log
 from torchspan._files import withheld
 from torchspan._settings import value_of
@@ -84,12 +84,8 @@ class RunFileProcessor(SpanProcessor):
         self._file = AppendFile(self._named, self._max_size, value_of(TORCHSPAN_FILE_MODE), judge_of(self._template))
         self._open = OpenSpans()
         self._start_process()
-        if hasattr(os, "register_at_fork"):
-            this = weakref.ref(self)
-            os.register_at_fork(
-                before=lambda: _for_living(this, RunFileProcessor.force_flush),
-                after_in_child=lambda: _for_living(this, RunFileProcessor._start_process),
-            )
+        before_each_fork(self.force_flush)
+        in_each_child(self._start_process)
 
     def _start_process(self) -> None:
         # What waits belongs to the parent, and another thread of it may have held the lock.
@@ -251,12 +247,6 @@ class RunFileProcessor(SpanProcessor):
         if self._failed is not None and (is_first or has_doubled):
             with contextlib.suppress(Exception):
                 self._failed()
-
-
-def _for_living(this: weakref.ref[RunFileProcessor], do: Callable[[RunFileProcessor], object]) -> None:
-    processor = this()
-    if processor is not None:
-        do(processor)
 
 
 def _is_own(span: ReadableSpan) -> bool:

@@ -7,7 +7,6 @@ context variable. Tasks and `asyncio.to_thread` copy it by themselves, and `carr
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchspan import _dynamo_safety
+from torchspan._base.forks import held_by_forks
 from torchspan._context import threads
 from torchspan.subscribers.checks import check_bool, check_callable
 
@@ -147,8 +147,7 @@ class StateCarrier(threads.ContextCarrier):
 
 _LOCK = threading.RLock()
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+held_by_forks(_LOCK)
 
 
 CARRIER = StateCarrier(RecordFunctionTLS(), get_record_function_tls, set_record_function_tls)

@@ -12,7 +12,6 @@ import heapq
 import itertools
 import math
 import operator
-import os
 import random
 import threading
 import weakref
@@ -20,6 +19,8 @@ from collections.abc import Collection, Sequence
 from contextvars import ContextVar
 from enum import Enum
 from typing import Any, Protocol
+
+from torchspan._base.forks import in_each_child
 
 NEVER = 2**62
 """Tries until a hit that is too improbable to occur."""
@@ -156,5 +157,4 @@ def _forked() -> None:
         renewed.renew()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+in_each_child(_forked)

@@ -27,6 +27,7 @@ from typing import Any, BinaryIO
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from torchspan._base.forks import in_each_child
 from torchspan._base.logs import Log
 from torchspan._files.folders import Folder, open_folder
 from torchspan._files.opening import check_size, refused
@@ -312,5 +313,4 @@ def _renew_lock() -> None:
     _lock = threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)  # another thread of the parent may have held it
+in_each_child(_renew_lock)  # another thread of the parent may have held it

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
@@ -15,7 +14,7 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from torchspan import semconv
 from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.forks import renewed
+from torchspan._base.forks import in_each_child, renewed
 from torchspan._version import __version__
 from torchspan.semconv import METRICS, Metric
 from torchspan.writer._private_sdk import export_measurements, forget_measurements
@@ -158,5 +157,4 @@ def _start_process() -> None:
         _FORKED.attempt(instruments.start_process)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_process)
+in_each_child(_start_process)

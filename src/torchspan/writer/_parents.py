@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable, Hashable
@@ -14,6 +13,7 @@ from opentelemetry import trace
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Span
 
+from torchspan._base.forks import in_each_child
 from torchspan._context.span_ends import SpanEnds
 from torchspan.engine.run_tally import RunTally
 from torchspan.engine.runs import Parent, Surroundings
@@ -31,8 +31,7 @@ def _renew() -> None:
     _ParentsLock.one = threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+in_each_child(_renew)
 
 
 def is_suppressed() -> bool:

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
 from torchspan._base.by_identity import ByIdentity
-from torchspan._base.forks import renewed
+from torchspan._base.forks import in_each_child, renewed
 from torchspan.inputs.observed.attachments import Attachment, attach
 from torchspan.inputs.observed.observations import ObservedCalls
 from torchspan.inputs.observed.origins import method_signature
@@ -94,5 +93,4 @@ def _in_child() -> None:
         process.begin_again()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+in_each_child(_in_child)
