@@ -4,7 +4,7 @@
 A terminal sends a signal to the whole process group, `timeout` and a shell's `kill %1` too, systemd to each process of
 the control group, `pkill` to each that it finds. All of these reach the program by themselves, since it is in the group
 of `run`. What is sent to `run` alone has to be passed on. The signal itself does not say which of the two it was. An
-idle process alongside the program does (`_sibling`): what reaches both was sent to many.
+idle process alongside the program does (`Sibling`): what reaches both was sent to many.
 """
 
 from __future__ import annotations
