@@ -18,10 +18,10 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "torchspan"
 
 LIMITS = {
-    "lines of code": 33_150,
-    "files": 370,
+    "lines of code": 32_950,
+    "files": 340,
     "lines of the longest function": 60,
-    "vague words in 1,000 lines": 73,
+    "vague words in 1,000 lines": 20,
     "general words in 1,000 lines": 47,
     "class names used twice": 2,
     "module names used twice": 0,
