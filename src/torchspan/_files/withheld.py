@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 
-class SpanEvent(NamedTuple):
+class WithheldEvent(NamedTuple):
     """An event as it may leave the process."""
 
     name: str
@@ -16,12 +16,12 @@ class SpanEvent(NamedTuple):
     time_ns: int
 
 
-_ENDING: dict[tuple[int, int], Sequence[SpanEvent]] = {}
+_ENDING: dict[tuple[int, int], Sequence[WithheldEvent]] = {}
 """By trace and span id, while the span ends: processors receive another object than the one that is ended."""
 
 
 @contextlib.contextmanager
-def while_ending(trace_id: int, span_id: int, events: Sequence[SpanEvent]) -> Iterator[None]:
+def while_ending(trace_id: int, span_id: int, events: Sequence[WithheldEvent]) -> Iterator[None]:
     """End the span inside this block. There, `of` returns `events`, in whichever thread its processors run."""
     if not events:
         yield
@@ -33,6 +33,6 @@ def while_ending(trace_id: int, span_id: int, events: Sequence[SpanEvent]) -> It
         del _ENDING[trace_id, span_id]
 
 
-def of(trace_id: int, span_id: int) -> Sequence[SpanEvent]:
+def of(trace_id: int, span_id: int) -> Sequence[WithheldEvent]:
     """The events that are withheld from a span that is just ending."""
     return _ENDING.get((trace_id, span_id), ()) if _ENDING else ()

@@ -39,7 +39,7 @@ class Stream:
         return True
 
     def record_event(self, event: Any = None) -> Any:
-        event = Event() if event is None else event
+        event = StandInEvent() if event is None else event
         event.record(self)
         return event
 
@@ -56,7 +56,7 @@ _default = Stream()
 _default.cuda_stream = _default.stream_id = 0
 
 
-class Event:
+class StandInEvent:
     """Stands in for `torch.cuda.Event`: times are the host's monotonic clock at `record`."""
 
     __torchspan_stand_in__ = True
@@ -73,7 +73,7 @@ class Event:
         del stream
         self._recorded_ns = time.perf_counter_ns()
 
-    def elapsed_time(self, end_event: Event) -> float:
+    def elapsed_time(self, end_event: StandInEvent) -> float:
         """Milliseconds from this event to `end_event`. Like CUDA, raises ValueError unless both have timing and were recorded."""
         if not (self._times and end_event._times):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")

@@ -38,7 +38,7 @@ def deserialize(original: Any, _call: str) -> Any:
     """`Runtime.deserialize_cuda_engine`: an Engine; None and an error in the log for others, as TensorRT answers."""
 
     @functools.wraps(original)
-    def deserialize_cuda_engine(self: Any, serialized_engine: Any) -> _runtime.Engine | None:
+    def deserialize_cuda_engine(self: Any, serialized_engine: Any) -> _runtime.StandInEngine | None:
         engine = _deserialized(serialized_engine)
         if engine is None:
             self.logger.log(_runtime.tensorrt().ILogger.Severity.ERROR, _UNKNOWN)
@@ -54,10 +54,10 @@ _UNKNOWN = (
 )
 
 
-def _deserialized(plan: Any) -> _runtime.Engine | None:
+def _deserialized(plan: Any) -> _runtime.StandInEngine | None:
     data = bytes(plan)
     reference = _engines.find(data)
-    return None if reference is None else _runtime.Engine(data, reference)
+    return None if reference is None else _runtime.StandInEngine(data, reference)
 
 
 def set_flag(original: Any, _call: str) -> Any:

@@ -14,7 +14,7 @@ An `int` has at most 64 bits. A value that OTLP cannot represent, such as a larg
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class SpanEvent:
     """Something that happened at one moment of a span.
 
     Attributes:
@@ -71,7 +71,7 @@ class Span:
     start_ns: int
     end_ns: int
     attributes: Attributes
-    events: tuple[Event, ...] = ()
+    events: tuple[SpanEvent, ...] = ()
     is_error: bool = False
     status_message: str = ""
     scope: str = ""

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from torchspan.traces._file_spans import Attributes, Event, Link, Span
+from torchspan.traces._file_spans import Attributes, Link, Span, SpanEvent
 
 _STATUS_ERROR = (2, "2", "STATUS_CODE_ERROR")
 _KINDS = {
@@ -94,12 +94,12 @@ def span_of(raw: Any, scope: str, resource: Attributes) -> Span:
     )
 
 
-def _event(raw: Mapping[str, Any]) -> Event:
+def _event(raw: Mapping[str, Any]) -> SpanEvent:
     try:
         time_ns = _time(raw, "timeUnixNano")
     except UnreadableError:
         time_ns = 0
-    return Event(_text(raw.get("name")), _attributes(raw.get("attributes")), time_ns)
+    return SpanEvent(_text(raw.get("name")), _attributes(raw.get("attributes")), time_ns)
 
 
 def _links(raw: Any) -> Iterator[Link]:

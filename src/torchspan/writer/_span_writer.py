@@ -28,7 +28,7 @@ from opentelemetry.trace import (
 
 from torchspan import semconv
 from torchspan._files import withheld
-from torchspan._files.withheld import SpanEvent
+from torchspan._files.withheld import WithheldEvent
 from torchspan._sampling import STARTED_BY
 from torchspan._sampling.rules import SamplingRules
 from torchspan.engine import Attributes, Callback, Event, Occurrence
@@ -215,7 +215,7 @@ class SpanWriter:
         if span is None:
             self._folding.fold(event, self._raised(event, opened))
             return
-        kept_back: list[SpanEvent] = []
+        kept_back: list[WithheldEvent] = []
         try:
             if span.is_recording():
                 kept_back = self._describe(event, span, self._raised(event, opened))
@@ -240,7 +240,7 @@ class SpanWriter:
             return None
         return self._exceptions.on_span(event, _inside(event, opened))
 
-    def _describe(self, event: Event, span: Span, raised: Occurrence | None) -> list[SpanEvent]:
+    def _describe(self, event: Event, span: Span, raised: Occurrence | None) -> list[WithheldEvent]:
         """Write the attributes, events and status of a span. Returns the events that are log records instead of span events."""
         facts = {**event.additions, **_steps(event)}
         if event.is_incomplete:
@@ -253,7 +253,7 @@ class SpanWriter:
         for occurrence in (*event.occurrences, *(() if raised is None else (raised,))):
             name, attributes = semconv.event_name(occurrence.name), self._emitted(occurrence.attributes)
             if type(occurrence) is LoggedException:
-                kept_back.append(SpanEvent(name, attributes, occurrence.time_ns))
+                kept_back.append(WithheldEvent(name, attributes, occurrence.time_ns))
             else:
                 span.add_event(name, attributes, occurrence.time_ns)
         attributes = self._emitted(facts)
