@@ -50,16 +50,7 @@ types: setup  ## type check, strict
 	@$(BIN)/python tools/check.py types
 
 docs: setup  ## write the generated documents
-	@$(BIN)/python tools/generate_semantic_conventions.py
-	@$(BIN)/python tools/generate_privacy_page.py
-	@$(BIN)/python tools/generate_settings_page.py
-	@$(BIN)/python tools/generate_metrics_page.py
-	@$(BIN)/python tools/generate_cli_page.py
-	@$(BIN)/python tools/generate_phase_page.py
-	@$(BIN)/python tools/generate_compatibility_page.py
-	@$(BIN)/python tools/generate_dashboards.py
-	@$(BIN)/python tools/generate_kubernetes.py
-	@$(BIN)/python tools/generate_architecture.py
+	@$(BIN)/python tools/generate.py
 
 picture: setup  ## docs/images/waterfall.svg, which README shows, from a new run of the demo
 	@$(BIN)/python tools/draw_waterfall.py

@@ -24,19 +24,19 @@ from opentelemetry.trace import NonRecordingSpan, NoOpTracerProvider, SpanContex
 
 from table import NO_TARGET, Row, write
 from torchspan.adapters import Ports, Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling
 from torchspan.engine.run_times import HELD
 from torchspan.phase import EXECUTE as EXECUTE_PHASE
-from torchspan.probes import PROBES, Operator, Step
+from torchspan.probes import PROBES, CustomOperator, Step
 from torchspan.writer import MetricWriter, SpanParents, SpanWriter
 
 IDLE_NS, UNSAMPLED_NS = 100, 250
 CALLS, ROUNDS, PASSES = 1_000, 500, 5
 """Short rounds: one in many then falls between two interruptions."""
 
-EXECUTE = next(probe for probe in PROBES if isinstance(probe.target, Operator))
+EXECUTE = next(probe for probe in PROBES if isinstance(probe.target, CustomOperator))
 RUN_CONTEXT = next(probe for probe in PROBES if probe.target.path[-1] == "execute_async_v3")
 STEP = next(probe for probe in PROBES if isinstance(probe.action, Step))
 UNSAMPLED_SPAN = NonRecordingSpan(SpanContext(trace_id=1, span_id=1, is_remote=False))

@@ -121,34 +121,6 @@ HOOKS = {
 }
 """Row of the table -> the targets of its probes; a row has fired when all of them have."""
 
-_EVERY_BACKEND = "torch.compile with any backend: tests/dynamo"
-OUTSIDE = {
-    "torch._dynamo.utils:record_chromium_event_internal": _EVERY_BACKEND,
-    "torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break": _EVERY_BACKEND,
-    "torch._dynamo.output_graph:OutputGraph.call_user_compiler": _EVERY_BACKEND,
-    "torch.export._draft_export:draft_export": "drafts of the program: tests/pipeline/test_dynamic_shapes.py",
-    "torch._dynamo.metrics_context:MetricsContext.update_outer": _EVERY_BACKEND,
-    "torch._dynamo.utils:get_hook_for_recompile_user_context": _EVERY_BACKEND,
-    "torch._C._dynamo.eval_frame:set_guard_complete_hook": "calls of compiled frames: tests/dynamo/test_calls.py",
-    "torch._dynamo.convert_frame:compile_lock": "two threads that compile: tests/dynamo/test_threads.py",
-    "torch._inductor.async_compile:AsyncCompile.submit": "Inductor's threads: tests/dynamo/test_threads.py",
-    "torch._inductor.compile_worker.subproc_pool:SubprocPool.submit": "Inductor's processes: tests/dynamo/test_threads.py",
-    "torch_tensorrt.dynamo._engine_cache:DiskEngineCache.clear_cache": "a full cache: tests/pipeline/test_engine_cache.py",
-    _I + "_save_weight_mapping": "up to 2.12, refittable engines",
-    _R + "_PythonTorchTensorRTModule:PythonTorchTensorRTModule.setup_engine": "up to 2.12",
-    _R + "_PythonTorchTensorRTModule:PythonTorchTensorRTModule.forward": "up to 2.12",
-    "tensorrt:Builder.build_engine_with_config": "TensorRT only: tests/mainwheel",
-    "tensorrt:Builder.build_serialized_network_to_stream": "without Torch-TensorRT: tests/plain",
-    "tensorrt:OnnxParser.__init__": "without Torch-TensorRT: tests/plain",
-    "tensorrt:OnnxParser.parse": "without Torch-TensorRT: tests/plain",
-    "tensorrt:OnnxParser.parse_from_file": "without Torch-TensorRT: tests/plain",
-    "tensorrt:OnnxParser.parse_model_proto": "without Torch-TensorRT: tests/plain",
-    "tensorrt:ICudaEngine.create_execution_context": "contexts of the program: tests/pipeline/test_plain_runs.py",
-    "tensorrt:IExecutionContext.execute_async_v3": "contexts of the program: tests/pipeline/test_plain_runs.py",
-    "tensorrt:IExecutionContext.execute_v2": "contexts of the program: tests/pipeline/test_plain_runs.py",
-}
-"""Probes that are not a row of this table, with the reason or the place of their test."""
-
 
 @dataclass(frozen=True)
 class Route:

@@ -15,10 +15,10 @@ from support.tree import named
 from torchspan import phase
 from torchspan._server_span import SERVER_SPANS
 from torchspan.adapters import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import RUNNING, Engine
-from torchspan.probes import PROBES, Run
+from torchspan.probes import PROBES, Runs
 from torchspan.writer import SpanWriter, enrich_callback
 
 REQUESTS = "torchspan.batch.requests"
@@ -124,7 +124,7 @@ def test_a_batch_of_no_request_is_nothing(engine, tracer, exporter):
 
 def test_runs_inside_are_below_the_batch_and_what_exceeds_the_limits_is_counted_on_it(engine, tracer, exporter):
     ports = make_ports()
-    probe = next(each for each in PROBES if isinstance(each.action, Run))
+    probe = next(each for each in PROBES if isinstance(each.action, Runs))
     factory = WrapperFactory(engine, Provenance())
     run = wrap_run(factory, ports, probe.target, probe.action, lambda tensors, _engine: tensors)
     with torchspan.batch(requests_of(tracer, 2)):

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from torchspan import _config_file
-from torchspan._config_file import Node, UnreadableError
+from torchspan._config_file import InstrumentationNode, UnreadableFileError
 
 NODE = "instrumentation/development:\n  python:\n    torchspan:\n"
 
@@ -23,28 +23,28 @@ def read(tmp_path):
 
 
 def test_a_node_has_its_options_and_is_enabled(read):
-    assert read(NODE + "      detail: passes\n      propagation: off\n") == Node(
+    assert read(NODE + "      detail: passes\n      propagation: off\n") == InstrumentationNode(
         True, {"detail": "passes", "propagation": False}
     )
-    assert read(NODE + "      enabled: true\n") == Node(True, {})
+    assert read(NODE + "      enabled: true\n") == InstrumentationNode(True, {})
 
 
 @pytest.mark.parametrize("value", ["false", "no", "${TRACE_IT}", "${TRACE_IT:-false}", "&no false"])
 def test_a_node_may_be_disabled(read, value):
-    assert read(NODE + f"      enabled: {value}\n") == Node(False, {})
+    assert read(NODE + f"      enabled: {value}\n") == InstrumentationNode(False, {})
 
 
 def test_variables_in_options_are_filled_in(read, monkeypatch):
     monkeypatch.setenv("BEAT", "7")
     text = NODE + '      heartbeat: ${BEAT}\n      detail: "${DETAIL:-passes}"\n      engine_dir: a$$b: c\n'
-    assert read(text.replace("a$$b: c", '"a$$b: c: d"')) == Node(
+    assert read(text.replace("a$$b: c", '"a$$b: c: d"')) == InstrumentationNode(
         True, {"heartbeat": 7, "detail": "passes", "engine_dir": "a$b: c: d"}
     )
 
 
 def test_json_is_read_too(read):
     text = '{"instrumentation/development": {"python": {"torchspan": {"enabled": false}}}}'
-    assert read(text, "otel.json") == Node(False, {})
+    assert read(text, "otel.json") == InstrumentationNode(False, {})
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_file_without_a_node_says_nothing(read, text):
     ],
 )
 def test_what_is_not_yaml_is_said_with_its_place(read, text, message):
-    with pytest.raises(UnreadableError) as caught:
+    with pytest.raises(UnreadableFileError) as caught:
         read(text)
     assert message in str(caught.value)
     assert "s3cret" not in str(caught.value)
@@ -82,7 +82,7 @@ def test_what_is_not_yaml_is_said_with_its_place(read, text, message):
 
 def test_a_file_that_is_missing_is_said_and_switches_nothing_off(tmp_path):
     missing = str(tmp_path / "otel.yaml")
-    with pytest.raises(UnreadableError, match="No such file or directory"):
+    with pytest.raises(UnreadableFileError, match="No such file or directory"):
         _config_file.read(missing)
     assert not _config_file.disables({"OTEL_CONFIG_FILE": missing})
     assert not _config_file.disables({})
@@ -91,7 +91,7 @@ def test_a_file_that_is_missing_is_said_and_switches_nothing_off(tmp_path):
 @pytest.mark.parametrize("make", [os.mkdir, getattr(os, "mkfifo", os.mkdir)])
 def test_what_is_not_a_file_is_not_waited_for(tmp_path, make):
     make(tmp_path / "otel.yaml")
-    with pytest.raises(UnreadableError, match="not a file"):
+    with pytest.raises(UnreadableFileError, match="not a file"):
         _config_file.read(str(tmp_path / "otel.yaml"))
     assert not _config_file.disables({"OTEL_CONFIG_FILE": str(tmp_path / "otel.yaml")})
 
@@ -109,6 +109,6 @@ def test_the_package_that_reads_the_file_is_missing_only_where_there_is_a_file(m
         "OTEL_CONFIG_FILE is set, but the package opentelemetry-configuration that reads it is not installed"
     )
     with pytest.raises(
-        UnreadableError, match="opentelemetry-configuration that reads OTEL_CONFIG_FILE is not installed"
+        UnreadableFileError, match="opentelemetry-configuration that reads OTEL_CONFIG_FILE is not installed"
     ):
         _config_file.read("otel.yaml")

@@ -25,8 +25,18 @@ import torchspan
 import torchspan._bridge  # so that it can be replaced
 from support.own_failures import consequences
 from torchspan import TorchspanInstrumentor, instrumentor
-from torchspan._base.kinds import Choice, Folder, Followed, FunctionPath, Number, Ranks, Seconds, Switch, Whole
 from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Settings
+from torchspan._settings.kinds import (
+    Choice,
+    FolderPath,
+    FollowedClasses,
+    FunctionPath,
+    Number,
+    Ranks,
+    Seconds,
+    Switch,
+    Whole,
+)
 from torchspan.adapters import export
 from torchspan.exceptions import ConfigurationError
 
@@ -115,10 +125,10 @@ def test_the_types_of_the_signature_are_those_of_the_table():
         Switch: bool,
         Seconds: float,
         Number: float,
-        Folder: path,
+        FolderPath: path,
         FunctionPath: str,
         Ranks: str | int,
-        Followed: str,
+        FollowedClasses: str,
         Whole: int,
     }
     for setting in SETTINGS:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from torchspan import _settings, environment_variables
-from torchspan._base.kinds import Bytes, Choice
 from torchspan._settings import SETTINGS, VARIABLES, Settings, Source
+from torchspan._settings.kinds import Bytes, Choice
 from torchspan.exceptions import ConfigurationError
 
 ROOT = Path(__file__).resolve().parents[1]

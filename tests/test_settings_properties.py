@@ -14,9 +14,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from torchspan import TorchspanInstrumentor, _settings
-from torchspan._base.kinds import Choice
-from torchspan._launched.settings import RunSettings
+from torchspan._launched.run_settings import RunSettings
 from torchspan._settings import SETTINGS, VARIABLES, Source
+from torchspan._settings.kinds import Choice
 from torchspan.sdk import FileSpanExporter
 
 FUZZ = settings(deadline=None, database=None, derandomize=True)

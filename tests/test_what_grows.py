@@ -9,20 +9,20 @@ import pytest
 
 from support.ports import make_ports
 from torchspan import phase
-from torchspan._base import reading, span_ends
+from torchspan._base import reading
 from torchspan._base.patching import Patches
 from torchspan._base.scratch import Scratch
-from torchspan._base.span_ends import SpanEnds
+from torchspan._context import span_ends
+from torchspan._context.span_ends import SpanEnds
 from torchspan.adapters import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.adapters.observed_functions import NAMES_LIMIT, POINTS_LIMIT, Observations
 from torchspan.adapters.tensorrt.loggers import CLASSES_LIMIT, LoggerFollower
 from torchspan.engine import Engine, FreshObjects, Observed, RateLimits
 from torchspan.engine.rate_limits import REMEMBERED, UNREFERABLE_LIMIT
 from torchspan.probes import Call
 from torchspan.probes.describe import conversion, refusal
-from torchspan.subscribers.registry import Registry
-from torchspan.subscribers.sources import WARNINGS_LIMIT, Sources
+from torchspan.subscribers.registry import WARNINGS_LIMIT, Registry, Sources
 
 NUMBER = 100_000
 CLASSES = 2_000
@@ -107,9 +107,9 @@ def test_objects_that_have_an_origin_and_are_gone():
     provenance = Provenance()  # its tables are `ByIdentity`, which has a test with as many as the others here
     for number in range(NUMBER // 10):
         model = Model()
-        provenance.made(model, number)
+        provenance.made_runner(model, number)
         provenance.fills(model, model)
-        provenance.ids.made(model, b"engine")
+        provenance.ids.set_up(model, b"engine")
         provenance.ids.changing(model)
     del model
     gc.collect()
@@ -160,8 +160,8 @@ def test_classes_of_spans():
     try:
         for number in range(CLASSES):
             ends.watch(type(f"Span{number}", (), {**recording, "end": lambda self: None})(), print)
-        assert len(span_ends._State.holders) <= span_ends.CLASSES_LIMIT
-        assert len(span_ends._State.classes) <= span_ends.CLASSES_LIMIT
+        assert len(span_ends._EndsState.holders) <= span_ends.CLASSES_LIMIT
+        assert len(span_ends._EndsState.classes) <= span_ends.CLASSES_LIMIT
     finally:
         ends.close()
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from generated_page import cell, write_or_check
-from torchspan._base.kinds import Choice, Switch, Text
 from torchspan._settings import SETTINGS, VARIABLES
+from torchspan._settings.kinds import AnyText, Choice, Switch
 
 FILE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "settings.md"
 
@@ -92,7 +92,7 @@ def variables():
     """The table of the other variables."""
     lines = ["| variable | values | meaning |", "|---|---|---|"]
     for each in VARIABLES:
-        values = "" if isinstance(each.kind, Text) else f"{each.kind.expected}<br>"
+        values = "" if isinstance(each.kind, AnyText) else f"{each.kind.expected}<br>"
         default = f"default: `{each.default}`" if each.default else ""
         lines.append(_row(f"`{each.variable}`", values + default, each.doc))
     return "\n".join([*lines, ""])

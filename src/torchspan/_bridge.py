@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,14 @@ from opentelemetry.trace import TracerProvider
 from torchspan import _settings, adapters, semconv
 from torchspan._base.boundaries import undo_all
 from torchspan._base.imports import FirstImports
-from torchspan._base.kinds import FOLLOW_COMPILED, FOLLOW_NONE
 from torchspan._base.logs import Log
-from torchspan._base.sampling_rules import SamplingRules
 from torchspan._base.templates import redactor
+from torchspan._launched.own_spans import traceparent
 from torchspan._launched.process import RunProcess
-from torchspan._launched.report import Counts, RunReport
-from torchspan._launched.spans import traceparent
+from torchspan._launched.run_report import RunCounts, RunReport
+from torchspan._sampling.rules import SamplingRules
 from torchspan._settings import Settings
+from torchspan._settings.kinds import FOLLOW_COMPILED, FOLLOW_NONE
 from torchspan.adapters import (
     Imports,
     Ports,
@@ -34,7 +34,17 @@ from torchspan.adapters import (
     tensorrt,
     torch_tensorrt,
 )
-from torchspan.engine import RUNNING, ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling, RunTotals
+from torchspan.engine import (
+    RUNNING,
+    ActiveWork,
+    Callback,
+    Engine,
+    LimitedCalls,
+    Pipeline,
+    RateLimits,
+    RunSampling,
+    RunTotals,
+)
 from torchspan.engine.dispatch import OPENING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE, BUILDS, PHASES, PROGRESS, RUN_DISABLED, RUN_GRAPH, Phase
@@ -58,10 +68,10 @@ from torchspan.writer import (
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
 
-    from torchspan.adapters._machinery.wrap import Follow
     from torchspan.adapters.followed_runs import FollowedRuns
+    from torchspan.adapters.machinery.wrap import Follow
     from torchspan.adapters.module_inputs import ModuleInputs
-    from torchspan.writer._metrics import Gathered
+    from torchspan.writer._metric_writer import Gathered
 
 logger = Log("torchspan")
 
@@ -86,86 +96,39 @@ class Bridge:
         times: FirstImports | None = None,
     ) -> None:
         self._settings = settings
+        self._run = run
         self._undo: list[Undo] = []
         self._report = None if run is None else run.report
         self._engine = Engine(REGISTRY)
         RUNNING.start(self._engine)
-        capture_text = settings.capture == "text"
-        tracer_of = None if run is None else run.tracer
-        meters = None if run is None else run.meter_provider
         self._parents = SpanParents()
-        sampling = RunSampling(RateLimits(), SamplingRules(**_settings.sampling(settings)))
-        notes = CurrentSpanNotes()
+        self._sampling = RunSampling(RateLimits(), SamplingRules(**_settings.sampling(settings)))
         self._followed_runs = _followed_runs(settings)
-        self._ports = Ports(
-            redact=redactor(capture_text=capture_text),
-            annotate_current=notes.add,
-            annotate_again=notes.add_again,
-            parents=self._parents,
-            call_policy=LimitedCalls(RateLimits()),
-            sampling=sampling,
-            traceparent=_traceparent,
-            companions=() if self._followed_runs is None else (self._followed_runs,),
-        )
+        self._ports = self._make_ports()
         self._provenance = Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
-        self._exceptions = exception_signal(os.environ.get(OPT_IN, ""), logger_provider, capture_text=capture_text)
+        self._exceptions = exception_signal(
+            os.environ.get(OPT_IN, ""), logger_provider, capture_text=settings.capture == "text"
+        )
         self._writer = SpanWriter(
             tracer_provider,
             parents=self._parents,
-            capture_text=capture_text,
+            capture_text=settings.capture == "text",
             exceptions=self._exceptions,
-            tracer_of=tracer_of,
-            holds=sampling.use,
+            tracer_of=None if run is None else run.tracer,
+            holds=self._sampling.use,
         )
+        self._progress = ProgressWriter(tracer_provider, tracer_of=None if run is None else run.tracer)
         self._ranks = SelectedRanks(settings.ranks)
         if run is None and self._ranks.has_this_one():  # below `run` the first span decides
             self._engine.guard.call("looking for a provider", self._writer.look_for_provider)
-        long, builds = ActiveWork(), ActiveWork(BUILDS, "builds")
-        dropped = {
-            semconv.DroppedReason.BUDGET: lambda: self._writer.dropped,
-            semconv.DroppedReason.RANK: lambda: self._ranks.left_out,
-            semconv.DroppedReason.SAMPLER: lambda: self._writer.refused,
-            semconv.DroppedReason.PAUSED: self._spans_of_pauses,
-        }
-        progress = ProgressWriter(tracer_provider, tracer_of=tracer_of)
-        emitted: dict[str, Callable[[], int]] = {
-            **{each.name: partial(self._writer.emitted_of, each) for each in PHASES},
-            PROGRESS.name: lambda: progress.emitted,
-        }
         self._gathering: list[Callable[[], Iterable[Gathered]]] = []
         self._inputs = self._following(settings)
-        self._metrics = MetricWriter(
-            self._engine,
-            meter_provider,
-            active=builds,
-            dropped=dropped,
-            emitted=emitted,
-            gathered=lambda: itertools.chain.from_iterable(gather() for gather in self._gathering),
-            default=meters,
-        )
+        builds = ActiveWork(BUILDS, "builds")
+        self._metrics = self._make_metrics(meter_provider, builds)
         self._log_marker = adapters.LogMarker(self._engine.guard, self._writer.mark_record)
-        callbacks = [
-            enrich_callback(),
-            self._ranks.only(self._writer.callback),
-            long.callback,
-            builds.callback,
-            self._metrics.callback,
-        ]
-        if settings.heartbeat != 0:
-            heartbeats = Heartbeats(
-                long, progress, settings.heartbeat, self._engine.guard, is_exported=self._writer.is_exported
-            )
-            callbacks.append(heartbeats.callback)
-            self._engine.at_stop(heartbeats.stop)
-        self._totals: RunTotals | None = None
-        if run is not None:
-            self._totals = RunTotals(self._engine.run_times.values())
-            callbacks.append(self._totals.callback)
-        sampler = Sampler()
-        self._engine.at_stop(sampler.close)
-        memory = memory_callbacks(sampler, self._writer.is_exported)
-        self._engine.pipeline = Pipeline((*callbacks, *memory, self._log_marker.callback), is_suppressed=is_suppressed)
+        self._totals = None if run is None else RunTotals(self._engine.run_times.values())
+        self._engine.pipeline = Pipeline(self._members(builds), is_suppressed=is_suppressed)
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
         self.imports = Imports(self._engine, self._writer.has_destination, times, self._parents.before_current_ends)
         """Receives imports that have ended."""
@@ -174,6 +137,60 @@ class Bridge:
         self._tensorrt_hooked: tensorrt.Hooked = set()
         if self._report is not None:
             self._report.complete = self._complete
+
+    def _make_ports(self) -> Ports:
+        notes = CurrentSpanNotes()
+        return Ports(
+            redact=redactor(capture_text=self._settings.capture == "text"),
+            annotate_current=notes.add,
+            annotate_again=notes.add_again,
+            parents=self._parents,
+            call_policy=LimitedCalls(RateLimits()),
+            sampling=self._sampling,
+            traceparent=_traceparent,
+            companions=() if self._followed_runs is None else (self._followed_runs,),
+        )
+
+    def _make_metrics(self, meter_provider: MeterProvider | None, builds: ActiveWork) -> MetricWriter:
+        dropped = {
+            semconv.DroppedReason.BUDGET: lambda: self._writer.dropped,
+            semconv.DroppedReason.RANK: lambda: self._ranks.left_out,
+            semconv.DroppedReason.SAMPLER: lambda: self._writer.refused,
+            semconv.DroppedReason.PAUSED: self._spans_of_pauses,
+        }
+        emitted: dict[str, Callable[[], int]] = {
+            **{kind.name: partial(self._writer.emitted_of, kind) for kind in PHASES},
+            PROGRESS.name: lambda: self._progress.emitted,
+        }
+        return MetricWriter(
+            self._engine,
+            meter_provider,
+            active=builds,
+            dropped=dropped,
+            emitted=emitted,
+            gathered=lambda: itertools.chain.from_iterable(gather() for gather in self._gathering),
+            default=None if self._run is None else self._run.meter_provider,
+        )
+
+    def _members(self, builds: ActiveWork) -> Iterator[Callback]:
+        """The callbacks of the pipeline, in their order."""
+        long = ActiveWork()
+        yield enrich_callback()
+        yield self._ranks.only(self._writer.callback)
+        yield long.callback
+        yield builds.callback
+        yield self._metrics.callback
+        if self._settings.heartbeat != 0:
+            guard, is_exported = self._engine.guard, self._writer.is_exported
+            heartbeats = Heartbeats(long, self._progress, self._settings.heartbeat, guard, is_exported=is_exported)
+            self._engine.at_stop(heartbeats.stop)
+            yield heartbeats.callback
+        if self._totals is not None:
+            yield self._totals.callback
+        sampler = Sampler()
+        self._engine.at_stop(sampler.close)
+        yield from memory_callbacks(sampler, self._writer.is_exported)
+        yield self._log_marker.callback
 
     def hook(self, library: str, *, late: bool) -> None:
         """Hook into `library`, which has been imported, and into the TensorRT that came with it.
@@ -228,9 +245,9 @@ class Bridge:
 
         limits = LimitFollowers(self._engine, self._ports, self._provenance.ids)
         inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every, runs, [limits.make])
-        for each in settings.inputs.split(","):
-            if each != FOLLOW_COMPILED:
-                self._engine.guard.call("following the calls of a class", inputs.watch, each)
+        for folder in settings.inputs.split(","):
+            if folder != FOLLOW_COMPILED:
+                self._engine.guard.call("following the calls of a class", inputs.watch, folder)
         self._undo.append(inputs.close)
         self._gathering += [inputs.measurements, limits.measurements]
         return inputs
@@ -243,7 +260,7 @@ class Bridge:
     def _recorded_phases(self) -> list[Phase]:
         settings = self._settings
         wanted = ((RUN_GRAPH, settings.graph_runs), (RUN_DISABLED, settings.disabled_calls))
-        return [each for each, is_wanted in wanted if is_wanted]
+        return [option for option, is_wanted in wanted if is_wanted]
 
     def _wants_phases(self, package: str) -> bool:
         if self._settings.build_phases == "auto":
@@ -285,9 +302,9 @@ class Bridge:
         resolved = adapters.resolve_probes()
         report.libraries = adapters.versions()
         report.rows = len(resolved)
-        report.resolved = sum(each.status == "resolved" for each in resolved)
+        report.resolved = sum(probe.status == "resolved" for probe in resolved)
         runs, runs_s = (0, 0.0) if self._totals is None else self._totals.now()
-        report.count(Counts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
+        report.count(RunCounts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
         report.count_pauses(self._engine.guard.left_out)
 
 

@@ -29,7 +29,7 @@ _WITHOUT_VALUES = re.compile(r"Plugin '[\w.-]{1,64}' not found|(?:(?!, got [^a-z
 """The part of OpenTelemetry's own messages about a file that repeats no value of it."""
 
 
-class Node(NamedTuple):
+class InstrumentationNode(NamedTuple):
     """The node of torchspan's instrumentation.
 
     is_enabled: False where the node says `enabled: false`. options: the others that it has, as YAML reads them.
@@ -39,7 +39,7 @@ class Node(NamedTuple):
     options: Mapping[str, Any]
 
 
-class UnreadableError(ValueError):
+class UnreadableFileError(ValueError):
     """The file cannot be read. The text says why, without a full stop."""
 
 
@@ -65,12 +65,12 @@ def disables(environment: Mapping[str, str] | None = None) -> bool:
         return False
     try:
         node = read(path)
-    except UnreadableError:
+    except UnreadableFileError:
         return False
     return node is not None and not node.is_enabled
 
 
-def read(path: str) -> Node | None:
+def read(path: str) -> InstrumentationNode | None:
     """The node, with the variables that it refers to filled in; None where the file has none.
 
     The schema of the file is not checked: OpenTelemetry does so, and takes half a second for it.
@@ -79,13 +79,13 @@ def read(path: str) -> Node | None:
     reads it with.
     """
     if not _is_installed():
-        raise UnreadableError(f"the package {PACKAGE} that reads {VARIABLE} is not installed")
+        raise UnreadableFileError(f"the package {PACKAGE} that reads {VARIABLE} is not installed")
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):  # a pipe would be waited for
             raise OSError(errno.EINVAL, "not a file")
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise UnreadableError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        raise UnreadableFileError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     if "torchspan" not in text:
         return None
     node = _parsed(path, text)
@@ -94,7 +94,7 @@ def read(path: str) -> Node | None:
     if not isinstance(node, dict):
         return None
     values = {str(name): _filled_in(value) for name, value in node.items()}
-    return Node(bool(values.pop("enabled", True)), values)
+    return InstrumentationNode(bool(values.pop("enabled", True)), values)
 
 
 def reason(error: BaseException) -> str:
@@ -127,7 +127,7 @@ def _parsed(path: str, text: str) -> Any:
     try:
         return json.loads(text) if path.lower().endswith(".json") else _yaml().safe_load(text)
     except Exception as error:
-        raise UnreadableError(f"{path}: {_place(error)}") from error
+        raise UnreadableFileError(f"{path}: {_place(error)}") from error
 
 
 def _filled_in(value: Any) -> Any:

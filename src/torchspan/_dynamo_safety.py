@@ -93,8 +93,8 @@ def _own_codes() -> Iterator[CodeType]:
 
 def _codes(value: Any) -> Iterator[CodeType]:
     if isinstance(value, type):
-        for each in list(vars(value).values()):
-            yield from _codes(each)
+        for member in list(vars(value).values()):
+            yield from _codes(member)
     elif isinstance(value, property):
         yield from _codes(value.fget)
     elif isinstance(value, CodeType):
@@ -121,8 +121,8 @@ def _symbolic(torch: Any) -> Callable[[tuple[Any, ...]], bool]:
         if mode(proxy) is not None or (mode(fake) is not None and is_exporting()):
             return True
         tensor = getattr(modules.get("torch._subclasses.fake_tensor"), "FakeTensor", ())
-        for each in values:  # noqa: SIM110 - a generator would take longer than all the rest
-            if issubclass(type(each), tensor):  # `isinstance` would ask an object of the program for its class
+        for member in values:  # noqa: SIM110 - a generator would take longer than all the rest
+            if issubclass(type(member), tensor):  # `isinstance` would ask an object of the program for its class
                 return True
         return False
 

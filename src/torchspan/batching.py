@@ -54,7 +54,7 @@ class batch:  # noqa: N801 - it is used as a function is
         if isinstance(requests, (Span, SpanContext, Context)) or not isinstance(requests, Iterable):
             hint = ": write batch([request])" if isinstance(requests, (Span, SpanContext, Context)) else ""
             raise TypeError(f"requests must be a list of spans, span contexts or contexts, not {requests!r}{hint}")
-        self._requests = [_checked(index, each) for index, each in enumerate(requests)]
+        self._requests = [_checked(index, request) for index, request in enumerate(requests)]
         self._engine: Engine | None = None
         self._event: Event | None = None
         self._stack = contextlib.ExitStack()
@@ -98,11 +98,11 @@ class batch:  # noqa: N801 - it is used as a function is
     def _open(self, engine: Engine, sampled: Sequence[Span]) -> None:
         from torchspan import phase, semconv
 
-        links = tuple(each.get_span_context() for each in sampled)
+        links = tuple(span.get_span_context() for span in sampled)
         self._event = engine.open(phase.BATCH, {semconv.BATCH_REQUESTS: len(self._requests)}, links=links)
-        made = None if self._event is None else self._event.handle
-        if isinstance(made, SpanContext) and made not in links:  # else the trace was at its limit of spans
-            engine.guard.call("linking requests to their batch", _link_to, made, sampled[1:])
+        batch = None if self._event is None else self._event.handle
+        if isinstance(batch, SpanContext) and batch not in links:  # else the trace was at its limit of spans
+            engine.guard.around("linking requests to their batch")(_link_to)(batch, sampled[1:])
 
 
 def _checked(index: int, request: Any) -> Request:
@@ -120,8 +120,8 @@ def _span_of(request: Request) -> Span:
     return trace.NonRecordingSpan(request) if isinstance(request, SpanContext) else trace.get_current_span(request)
 
 
-def _link_to(made: SpanContext, spans: Iterable[Span]) -> None:
+def _link_to(batch: SpanContext, spans: Iterable[Span]) -> None:
     for span in spans:
         add_link = getattr(span, "add_link", None)  # spans of an older API, or of another SDK, have none
         if add_link is not None and span.is_recording():
-            add_link(made)
+            add_link(batch)

@@ -25,7 +25,6 @@ from typing import Any
 from torchspan import _dynamo_safety
 from torchspan._base import reading
 from torchspan._base.errors import Guarded
-from torchspan._base.removable import Removable
 from torchspan.subscribers import sampling
 from torchspan.subscribers.checks import check_bool, check_callable, check_handle, check_integer, checked_scopes
 from torchspan.subscribers.entry import Entry
@@ -42,6 +41,7 @@ from torchspan.subscribers.local_state import (
 from torchspan.subscribers.ranges import RecordedRange, record_function
 from torchspan.subscribers.record_function import RecordFunction, current_thread_id
 from torchspan.subscribers.registry import REGISTRY, probability
+from torchspan.subscribers.removable import Removable
 from torchspan.subscribers.sampling import SamplingMode
 from torchspan.subscribers.scope import RecordScope, Scope
 
@@ -141,7 +141,7 @@ class RecordFunctionCallback:
         probability(self.sampling_prob)
         object.__setattr__(self, "scopes", checked_scopes(self.scopes))
         if not isinstance(self.sampling_mode, SamplingMode):
-            modes = ", ".join(str(each) for each in SamplingMode)
+            modes = ", ".join(str(mode) for mode in SamplingMode)
             raise TypeError(f"sampling_mode must be a SamplingMode ({modes}), not {self.sampling_mode!r}")
 
 
@@ -186,9 +186,9 @@ def _add(callback: RecordFunctionCallback, *, is_local: bool) -> CallbackHandle:
         hint = f": write RecordFunctionCallback({getattr(callback, '__name__', '…')})" if callable(callback) else ""
         raise TypeError(f"callback must be a RecordFunctionCallback, not {callback!r}{hint}")
     scopes: frozenset[Scope] = frozenset(callback.scopes)
-    silent = sorted(REGISTRY.silent(scopes), key=lambda each: each.name)
+    silent = sorted(REGISTRY.silent(scopes), key=lambda scope: scope.name)
     if silent:
-        names = ", ".join(each.name for each in silent)
+        names = ", ".join(scope.name for scope in silent)
         REGISTRY.warn(f"A callback was registered on {names}, which nothing fires yet: {REGISTRY.reason(silent)}.")
     if is_local and callback.sampling_prob != 1:
         REGISTRY.warn("A thread-local callback is never sampled: its sampling_prob is not used.")

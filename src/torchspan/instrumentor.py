@@ -19,7 +19,7 @@ from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from torchspan import _settings
-from torchspan._base import forks, sampling_rules
+from torchspan._base import forks
 from torchspan._base.boundaries import undo_all
 from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import when_imported
@@ -27,6 +27,7 @@ from torchspan._base.imports import FirstImports, Import
 from torchspan._base.logs import Log
 from torchspan._launched.start import CONFIGURATION_FILE
 from torchspan._launched.start import current as current_run
+from torchspan._sampling import rules as sampling_rules
 from torchspan._server_span import SERVER_SPANS
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     _undo: tuple[Undo, ...] = ()
     _active: Mapping[str, Any] = {}
     """The arguments in use."""
-    _given: Mapping[str, Any] = {}
+    _passed: Mapping[str, Any] = {}
     """Those of them that were given in a call."""
     _options: Mapping[str, Any] = {}
     """Those of the configuration file."""
@@ -158,13 +159,13 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         if caller.is_file:
             type(self)._options, kwargs = kwargs, {}
         _settings.refuse_misspelled(kwargs)
-        given = _settings.given(kwargs)
-        if self._wins(caller.origin) or (given and self._is_files and caller.origin is self._origin):
+        arguments = _settings.passed(kwargs)
+        if self._wins(caller.origin) or (arguments and self._is_files and caller.origin is self._origin):
             if caller.origin is Origin.PROGRAM or caller.is_file or not _is_disabled_by_file():
                 self._start(caller.origin, kwargs)
                 type(self)._is_files = caller.is_file
         else:
-            _warn_of_differences(self._active, given)
+            _warn_of_differences(self._active, arguments)
 
     def uninstrument(self, **kwargs: Any) -> None:
         """Stop tracing, as `torchspan.uninstrument` does."""
@@ -180,20 +181,20 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
         Raises `torchspan.exceptions.ConfigurationError` for an invalid value, with nothing changed.
         """
-        given = {**self._given, **_settings.given(arguments)}
+        combined = {**self._passed, **_settings.passed(arguments)}
         if self.is_instrumented_by_opentelemetry:
             self.uninstrument()
-        type(self)._origin, type(self)._given = origin, given
-        super().instrument(**{**arguments, **given})
+        type(self)._origin, type(self)._passed = origin, combined
+        super().instrument(**{**arguments, **combined})
 
     def _instrument(self, **kwargs: Any) -> None:
-        given = _settings.given(kwargs)
-        settings = _settings.load(given, file=self._options)
+        arguments = _settings.passed(kwargs)
+        settings = _settings.load(arguments, file=self._options)
         sampling_rules.Instrumented.now = _settings.sampling(settings)
         unknown = [name for name in kwargs if name not in _settings.ARGUMENTS]
         if unknown:
             logger.warning("instrument() ignores unknown arguments: %s", ", ".join(unknown))
-        providers = {name: given.get(name) for name in _settings.PROVIDERS}
+        providers = {name: arguments.get(name) for name in _settings.PROVIDERS}
         tracer_provider = providers["tracer_provider"]
         if settings.without_gpu:
             from torchspan import testing
@@ -216,7 +217,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             stop_carrying = _carry(settings, tracer_provider, self._origin, arrivals.exports)
         stop_waiting = _nothing
         if settings.ready_after is not None:
-            from torchspan._base.ready_after import mark_ready_after
+            from torchspan._base.readiness import mark_ready_after
 
             stop_waiting = mark_ready_after(settings.ready_after)
         type(self)._undo = (stop_timing, *waiting, arrivals.close, stop_carrying, stop_waiting, SERVER_SPANS.start())
@@ -225,7 +226,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class hands on what it was given
         undo, type(self)._undo = self._undo, ()
-        type(self)._active, type(self)._given = {}, {}
+        type(self)._active, type(self)._passed = {}, {}
         sampling_rules.Instrumented.now = None
         undo_all(undo)
 
@@ -327,7 +328,7 @@ def instrument(
         if instrumentor._wins(Origin.PROGRAM):
             instrumentor._start(Origin.PROGRAM, arguments)
         else:
-            _warn_of_differences(instrumentor._active, _settings.given(arguments))
+            _warn_of_differences(instrumentor._active, _settings.passed(arguments))
 
 
 def uninstrument() -> None:
@@ -346,22 +347,22 @@ def tracer_provider() -> TracerProvider | None:
     return instrumentor._active.get("tracer_provider") or trace.get_tracer_provider()
 
 
-def _differences(active: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+def _differences(active: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
     """Which of the given arguments are not in use, as text."""
-    in_use = {name: active.get(name, value) for name, value in given.items()}
+    in_use = {name: active.get(name, value) for name, value in arguments.items()}
     defaults = (trace.get_tracer_provider, _meter_provider, _logger_provider)
     for name, default in zip(_settings.PROVIDERS, defaults, strict=True):
         if name in in_use and in_use[name] is None:
             in_use[name] = default()
     return [
         f"{name}={value!r} (in use: {_settings.describe(name, in_use[name])})"
-        for name, value in given.items()
+        for name, value in arguments.items()
         if value != in_use[name]
     ]
 
 
-def _warn_of_differences(active: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    different = _differences(active, given)
+def _warn_of_differences(active: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+    different = _differences(active, arguments)
     if different:
         logger.warning(
             "torchspan is already instrumented; ignoring %s. Call torchspan.uninstrument() first to change it.",
@@ -478,8 +479,8 @@ class _Arrivals:
 
     def _hand_over_imports(self, bridge: Bridge) -> None:
         ended, self._imports = self._imports, []
-        for each in ended:
-            bridge.imports.add(each)
+        for provider in ended:
+            bridge.imports.add(provider)
 
     def exports(self) -> list[Callable[[], object]]:
         """What exports the metrics and log records of torchspan; nothing where there are none."""
@@ -516,11 +517,11 @@ def _carry(settings: Settings, provider: Any, origin: Origin, others: Callable[[
     run = current_run()
 
     def exports() -> list[Callable[[], object]]:
-        from torchspan._launched import otel_private
+        from torchspan._launched import private_api as otel_private
 
-        flushes = (getattr(each, "force_flush", None) for each in (provider, otel_private.tracer_provider()))
-        found = [flush for flush in flushes if flush is not None]
-        return [*found, *others(), *([] if run is None else [run.end, run.report.write])]
+        flushes = (getattr(owner, "force_flush", None) for owner in (provider, otel_private.tracer_provider()))
+        callables = [flush for flush in flushes if flush is not None]
+        return [*callables, *others(), *([] if run is None else [run.end, run.report.write])]
 
     return propagation.install(
         resume=partial(resume, int(origin), **settings._asdict()),

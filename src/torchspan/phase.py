@@ -35,7 +35,7 @@ class Folded(NamedTuple):
         Returns:
             The keys.
         """
-        return cls(*(f"{namespace}.folded.{each}" for each in ("count", "duration.sum", "duration.max")))
+        return cls(*(f"{namespace}.folded.{suffix}" for suffix in ("count", "duration.sum", "duration.max")))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import torchspan
-from torchspan._base import by_identity, pauses
+from torchspan._base import by_identity, errors
 from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.errors import (
     FAILED,
@@ -117,7 +117,7 @@ def test_a_callback_of_the_user_is_logged_with_its_traceback(log):
 def clock(monkeypatch):
     """The time of pauses, in seconds: a list of one number."""
     now = [100.0]
-    monkeypatch.setattr(pauses, "monotonic", lambda: now[0])
+    monkeypatch.setattr(errors, "monotonic", lambda: now[0])
     return now
 
 

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from support.child import unmeasured
-from torchspan._base import files
-from torchspan._base.files import open_existing, open_for_appending, regular_or_named
+from torchspan._files import opening as files
+from torchspan._files.opening import open_existing, open_for_appending, regular_or_named
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no links, pipes and owners")
 
@@ -233,7 +233,7 @@ def test_a_file_that_is_deleted_and_made_again_all_the_time_ends_the_attempts(pa
 def test_a_size_beyond_the_limit_of_the_process_is_refused_and_the_limit_itself_is_not():
     program = """
 import resource, sys
-from torchspan._base.files import check_size
+from torchspan._files.opening import check_size
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 check_size(100)
 try:

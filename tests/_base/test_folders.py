@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from torchspan._base.folders import NamedFolder, open_folder
+from torchspan._files.folders import open_folder
 
 pytestmark = pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="the system opens no folders")
 
@@ -33,9 +33,8 @@ def names(place):
     return sorted(path.name for path in place.iterdir())
 
 
-@pytest.mark.parametrize("kind", [open_folder, NamedFolder])
-def test_a_file_is_written_as_a_whole_for_its_owner_alone_read_and_removed(place, kind):
-    folder = kind(str(place))
+def test_a_file_is_written_as_a_whole_for_its_owner_alone_read_and_removed(place):
+    folder = open_folder(str(place))
     folder.write("1.json", b"long before")
     folder.write("1.json", b"after")
     assert (folder.names(), folder.read("1.json", 100), folder.read("1.json", 2)) == (["1.json"], b"after", b"af")
@@ -131,15 +130,14 @@ def test_a_number_that_the_program_gave_to_a_file_of_its_own_is_left_alone(folde
     assert names(place) == ["1.json"]
 
 
-@pytest.mark.parametrize("kind", [open_folder, NamedFolder])
-def test_only_files_with_torchspans_names_are_removed_and_no_folder_below(kind, place, victim):
+def test_only_files_with_torchspans_names_are_removed_and_no_folder_below(place, victim):
     (place / "1.json").touch()
     (place / "2.json").symlink_to(victim)
     (place / "3.json").mkdir()
     (place / "deep").mkdir()
     (place / "deep" / "1.json").touch()
     (place / "model.pt").touch()
-    folder = kind(str(place))
+    folder = open_folder(str(place))
     folder.remove(OWN)
     folder.close()
     assert (names(place), names(place / "deep")) == (["3.json", "deep", "model.pt"], ["1.json"])

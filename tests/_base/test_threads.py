@@ -15,7 +15,7 @@ from opentelemetry import trace
 from support.child import unmeasured
 from support.own_failures import consequences
 from torchspan import callbacks
-from torchspan._base import threads
+from torchspan._context import threads
 from torchspan.callbacks import RecordFunctionCallback, record_function
 
 NAMES = [(threading.Thread, "start"), (threading.Thread, "_bootstrap_inner"), (ThreadPoolExecutor, "submit")]
@@ -30,7 +30,7 @@ def _names_are_restored():
     before = bound()
     yield
     callbacks.clear_callbacks()
-    for each in threads._State.carriers:
+    for each in threads._CarrierState.carriers:
         threads.remove(each)
     assert bound() == before
     assert threads._WAITING == {}
@@ -236,7 +236,7 @@ def submitted(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(ThreadPoolExecutor, "submit", submit)
         yield functions
-        for each in threads._State.carriers:
+        for each in threads._CarrierState.carriers:
             threads.remove(each)
 
 
@@ -314,7 +314,7 @@ def test_a_pool_of_interpreters_is_left_alone(submitted, monkeypatch):
 LATE = """
 import sys
 from contextvars import ContextVar
-from torchspan._base import threads
+from torchspan._context import threads
 assert "concurrent.futures.thread" not in sys.modules
 {carrier}
 for _ in range(3):
@@ -334,7 +334,7 @@ FORKS = """
 import os, sys, threading, warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from torchspan._base import threads
+from torchspan._context import threads
 warnings.simplefilter("ignore")  # that a process with threads is forked is the point
 {carrier}
 start = threading.Thread.start

@@ -5,8 +5,8 @@ import gc
 
 import pytest
 
-from torchspan.adapters._machinery.provenance import EngineIds
-from torchspan.probes.describe.identity import engine_id
+from torchspan.adapters.machinery.provenance import EngineIds
+from torchspan.probes.describe.common import engine_id
 
 
 class Running:
@@ -24,7 +24,7 @@ def ids():
 
 def remembered(ids, **options):
     engine = Running(b"one", **options)
-    ids.made(engine, engine.serialized_engine)
+    ids.set_up(engine, engine.serialized_engine)
     return engine
 
 
@@ -59,7 +59,7 @@ def test_a_refit_after_which_the_bytes_look_the_same_leaves_it_unknown(ids):
 def test_set_up_again_it_has_an_id_again(ids):
     engine = remembered(ids)
     ids.changing(engine.handle)
-    ids.made(engine, b"three")
+    ids.set_up(engine, b"three")
     assert ids.get(engine) == engine_id(b"three")
 
 
@@ -72,7 +72,7 @@ def test_a_refit_of_nothing_changes_nothing(ids):
 
 def test_bytes_that_cannot_be_read_make_no_id_and_forget_an_old_one(ids):
     engine = remembered(ids)
-    ids.made(engine, None)
+    ids.set_up(engine, None)
     assert ids.get(engine) is None
 
 
@@ -86,14 +86,14 @@ class NoWeakReference:
 
 def test_an_object_that_cannot_be_hashed_is_remembered_by_which_it_is(ids):
     engine = NoHash(b"one")
-    ids.made(engine, b"one")
+    ids.set_up(engine, b"one")
     assert ids.get(engine) == engine_id(b"one")
     assert ids.get(NoHash(b"one")) is None
 
 
 def test_an_object_that_cannot_be_remembered_has_no_id_and_raises_nothing(ids):
     engine = NoWeakReference()
-    ids.made(engine, b"one")
+    ids.set_up(engine, b"one")
     ids.changing(object())
     assert ids.get(engine) is None
 

@@ -16,18 +16,18 @@ from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, set
 from support.engines import extend
 from support.ports import make_ports
 from torchspan import callbacks, phase, semconv
-from torchspan._base.sampling_rules import SamplingRules
+from torchspan._sampling.rules import SamplingRules
 from torchspan.adapters import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import EngineRuns, RunState, wrap_run
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Callback, Engine, RateLimits, RunSampling
-from torchspan.probes import PROBES, Run
+from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.registry import REGISTRY, Registry
 from torchspan.writer import SpanParents
 
 FOLDED = "torch_tensorrt.execute.folded.count"
-(OPERATOR, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.phase is phase.EXECUTE)
-(CONTEXT, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.excluded_callers)
+(OPERATOR, *_) = (each for each in PROBES if isinstance(each.action, Runs) and each.action.phase is phase.EXECUTE)
+(CONTEXT, *_) = (each for each in PROBES if isinstance(each.action, Runs) and each.action.excluded_callers)
 
 
 class TrtEngine:

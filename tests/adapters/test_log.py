@@ -9,11 +9,11 @@ import pytest
 from support.own_failures import consequences
 from torchspan import phase
 from torchspan.adapters import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.log_lines import LINES_LIMIT, tap_log
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine
 from torchspan.probes import Method
-from torchspan.probes.describe.log import LAST_ERROR, Line
+from torchspan.probes.describe.build import LAST_ERROR, Line
 
 READS = "torchspan.adapters.log_lines.tensorrt_line"
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from torchspan._base.patching import Patches
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.adapters.tensorrt import loggers
 from torchspan.adapters.tensorrt.loggers import LoggerFollower
 from torchspan.engine import Engine

@@ -12,12 +12,12 @@ from support.ports import make_ports
 from torchspan import phase
 from torchspan._base.patching import Patches
 from torchspan.adapters import Provenance, dynamo
-from torchspan.adapters._machinery.apply import Wrappers
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.dynamo.workers import Workers
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.log_lines import tap_log
+from torchspan.adapters.machinery.apply import Wrappers
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.adapters.observed_functions import Observations
 from torchspan.adapters.tensorrt.build import wrap_build
 from torchspan.adapters.tensorrt.contexts import wrap_create_context
@@ -27,7 +27,7 @@ from torchspan.adapters.torch_tensorrt.engines import tap_engine
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
 from torchspan.adapters.torch_tensorrt.recompiling import wrap_recompilation
 from torchspan.engine import Callback, Engine, Observed
-from torchspan.probes import PROBES, Lock, Record, Run, Tap, Watch
+from torchspan.probes import PROBES, Lock, Record, Runs, Tap, Watch
 from torchspan.subscribers.registry import Registry
 
 ROWS = [each for each in PROBES if not isinstance(each.action, Watch) and not isinstance(each.target, Lock)]
@@ -144,5 +144,5 @@ def test_observed_calls_and_points_ask_nothing(engine):
 
 
 def test_rows_of_runs_are_among_them():
-    assert any(isinstance(each.action, Run) for each in ROWS)
+    assert any(isinstance(each.action, Runs) for each in ROWS)
     assert all(dataclasses.is_dataclass(each.action) for each in ROWS)

@@ -21,7 +21,7 @@ from support import seeded_runs
 from support.emitted import EMITTED
 from support.sampled_runs import CONTEXT, MODULE, SampledRuns, TrtEngine, echo
 from torchspan import callbacks, observers
-from torchspan._base.sampling_rules import SamplingRules
+from torchspan._sampling.rules import SamplingRules
 from torchspan.engine import ActiveWork
 from torchspan.sdk import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
 from torchspan.subscribers.registry import REGISTRY
@@ -297,7 +297,7 @@ def test_children_of_a_picked_root_have_its_tracestate(runs, exporter):
 @BOTH
 def test_the_first_run_of_an_engine_is_kept_also_below_a_span_that_is_not_sampled(runs, exporter, kind):
     hooked, engine = runs(kind("other=0")), TrtEngine()
-    hooked.provenance.made(engine, None)
+    hooked.provenance.made_runner(engine, None)
     with trace.use_span(NonRecordingSpan(UNSAMPLED)):
         hooked.run([], engine)
         hooked.run([], engine)

@@ -8,8 +8,8 @@ import pytest
 from support.engines import extend
 from support.own_failures import consequences
 from torchspan import phase, semconv
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Callback, Engine
 from torchspan.probes import RAISED, Annotate, Call, Function, Method, Record, Shares, Step, Tally
 

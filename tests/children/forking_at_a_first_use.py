@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 import torchspan
 from torchspan._base import forks
 from torchspan._base.imports import AroundImport
-from torchspan.propagation._liveness import Liveness
+from torchspan.propagation._processes import Liveness
 
 begun, may_end = threading.Event(), threading.Event()
 tracer = TracerProvider().get_tracer("program")
@@ -40,13 +40,6 @@ def paused():
 def start_a_program():
     with tracer.start_as_current_span("request"):
         subprocess.run([sys.executable, "-S", "-c", ""], check=True)
-
-
-def start_a_thread():
-    with tracer.start_as_current_span("request"):
-        thread = threading.Thread(target=str)
-        thread.start()
-        thread.join()
 
 
 def fail_in_a_callback():
@@ -75,7 +68,6 @@ def slow_folder(original=tempfile._get_default_tempdir):
 CASES = {
     "program": ("torchspan.propagation._environment", start_a_program),
     "program below run": ("torchspan.propagation._below_run", start_a_program),
-    "thread": ("torchspan.propagation._context", start_a_thread),
     "callback": ("torchspan._base.source_places", fail_in_a_callback),
     "batch": ("torchspan.batching", batch),
     "batch's engine": ("torchspan.engine", batch),

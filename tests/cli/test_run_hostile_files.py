@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from torchspan.cli import _scratch
+from torchspan.cli import _run_folder as _scratch
 from torchspan.cli._command import CommandError
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no links, pipes and owners")
@@ -192,7 +192,7 @@ def test_what_is_put_in_place_of_the_folder_is_not_removed(temporary):
 
 KILLED = """
 import os, sys
-from torchspan.cli import _scratch
+from torchspan.cli import _run_folder as _scratch
 with _scratch.scratch_folder() as folder:
     folder.write("1.json", b"a report")
     if "precious" in sys.argv:

@@ -9,7 +9,7 @@ from support import span_file
 from support.receiver import Receiver
 from torchspan._launched.crash import Crash
 from torchspan.cli._child import Ended
-from torchspan.cli._crash_line import crash_lines
+from torchspan.cli._conclusion import crash_lines
 from torchspan.traces import Span, UnfinishedSpan
 from torchspan.traces import trees as trees_of
 

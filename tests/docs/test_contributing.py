@@ -147,6 +147,10 @@ def test_the_text_above_an_edit_names_the_file_and_the_place():
             assert not name or f"`{name}`" in above, f"line {block.line}"
 
 
+def test_the_first_probe_touches_four_files():
+    assert len({place(block)[1] for block in PAGE if place(block)}) == 4
+
+
 def test_the_commands_in_the_table_are_targets_of_the_makefile():
     makefile = (pages.ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"`make ([a-z-]+)", TEXT))
@@ -184,7 +188,7 @@ def checked(copy, surroundings):
 
 
 def test_the_checks_of_the_page_pass_after_its_edits(copy, checked):
-    assert [re.search(r"^\d+ passed", printed, re.MULTILINE) is not None for printed in checked[-2:]] == [True, True]
+    assert [re.search(r"^\d+ passed", printed, re.MULTILINE) is not None for printed in checked[-1:]] == [True]
     assert "`torch.export.unflatten.nodes`" in (copy / "docs/reference/semantic-conventions.md").read_text(
         encoding="utf-8"
     )

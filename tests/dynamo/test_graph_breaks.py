@@ -6,8 +6,9 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 
 from support import compiled
-from torchspan.probes.describe import graph_breaks, recompiles
-from torchspan.semconv._guards import Guard
+from torchspan.probes.describe import frames as graph_breaks
+from torchspan.probes.describe import recompiles
+from torchspan.semconv._guards import GuardText
 
 ONES = torch.ones(3, 3)
 BREAK = "torch.compile.graph_break"
@@ -275,9 +276,9 @@ def counts(read, name):
 )
 def test_a_guard_keeps_names_sizes_and_types_and_no_other_literal(guard, kind, reported):
     assert recompiles.class_of(guard) == kind
-    reduced = Guard().reduced(guard)
+    reduced = GuardText().reduced(guard)
     assert reduced == (guard if reported is None else reported)
-    assert Guard().accepts(reduced)
+    assert GuardText().accepts(reduced)
 
 
 @pytest.mark.parametrize(

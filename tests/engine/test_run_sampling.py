@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from torchspan._base.sampling_rules import SamplingRules
+from torchspan._sampling.rules import SamplingRules
 from torchspan.engine import Pick, RateLimits, RunSampling, Surroundings, Verdict, rate_limits
 from torchspan.engine.run_sampling import ShareOfRoots, TargetRate
 

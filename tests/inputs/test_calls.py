@@ -188,12 +188,12 @@ def test_a_defect_of_the_observer_does_not_reach_the_call(monkeypatch, caplog):
 
 
 def test_a_defect_at_the_end_of_a_call_does_not_reach_it(monkeypatch):
-    from torchspan.inputs.observed.observations import Observations
+    from torchspan.inputs.observed.observations import ObservedCalls
 
     def broken(_self, _call):
         raise ValueError
 
-    monkeypatch.setattr(Observations, "ended", broken)
+    monkeypatch.setattr(ObservedCalls, "ended", broken)
     observer, model = InputObserver(), Add()
     with observer(model):
         assert model(ones(2), ones(2)).tolist() == [2.0, 2.0]

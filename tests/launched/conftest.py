@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from torchspan._base.folders import open_folder
-from torchspan._launched.report import read_reports
-from torchspan._launched.settings import RunSettings
-from torchspan.cli._environment import environment
+from torchspan._files.folders import open_folder
+from torchspan._launched.run_report import read_reports
+from torchspan._launched.run_settings import RunSettings
+from torchspan.cli.run import environment
 
 RECEIVER = """
 # What the program's own exporter receives, as lines of JSON without ids and times: a tree by names.

@@ -9,11 +9,11 @@ import textwrap
 
 import pytest
 
-from torchspan._base.folders import open_folder
+from torchspan._files.folders import open_folder
 from torchspan._launched.crash import Crash, read_crash, read_crashes
 
 BEGIN = """
-import sys; from torchspan._base.folders import open_folder
+import sys; from torchspan._files.folders import open_folder
 from torchspan._launched.faults import catch_crashes
 catch_crashes(open_folder(sys.argv[1]))
 import faulthandler

@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanKind
 from support.engines import extend
 from torchspan import phase
 from torchspan._launched.provider import OwnTracers
-from torchspan._launched.settings import RunSettings
+from torchspan._launched.run_settings import RunSettings
 from torchspan.engine import Engine, Placement, RateLimits, RunSampling, Verdict
 from torchspan.writer import SpanParents, SpanWriter
 

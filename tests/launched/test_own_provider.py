@@ -95,10 +95,10 @@ def test_the_first_recorded_call_imports_nothing(program, exporter):
 TRANSIENT = """
 import resource
 from opentelemetry import trace
-from torchspan._base import pauses
+from torchspan._base import errors
 
 now = [100.0]
-pauses.monotonic = lambda: now[0]
+errors.monotonic = lambda: now[0]
 tracer = trace.get_tracer("app")
 before = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from torchspan._base.folders import open_folder
-from torchspan._launched.report import RunReport, likely_reason, missing, problems, read_reports
+from torchspan._files.folders import open_folder
+from torchspan._launched.run_report import RunReport, likely_reason, missing, problems, read_reports
 
 PYTHON = "/venv/bin/python"
 LOADED = {"torch_tensorrt": "9.0"}

@@ -5,7 +5,7 @@ import pytest
 
 from torchspan import callbacks, observers
 from torchspan.observers import Observer
-from torchspan.observers._observable import Site
+from torchspan.observers._observable import ObservableSite
 from torchspan.observers._official import OFFICIAL
 from torchspan.subscribers.recording import RECORDING
 from torchspan.subscribers.registry import REGISTRY
@@ -14,7 +14,9 @@ from torchspan.subscribers.registry import REGISTRY
 def registered():
     """The callbacks of the user, and the observers that have any."""
     parts = [each for pair in official() for each in (pair.pre, pair.post)]
-    parts += [each for site in RECORDING._recordable if isinstance(site, Site) for each in (site.pre, site.post)]
+    parts += [
+        each for site in RECORDING._recordable if isinstance(site, ObservableSite) for each in (site.pre, site.post)
+    ]
     points = [each for each in RECORDING._recordable if isinstance(each, Observer)]
     heard = [each for each in (*points, *parts) if each._callbacks().exist()]
     return [*REGISTRY.users(), *REGISTRY._local.values(), *heard]

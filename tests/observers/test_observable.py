@@ -14,7 +14,7 @@ import pytest
 from torchspan import observers
 from torchspan.callbacks import DisableRecordFunctionGuard, RecordFunctionCallback, add_global_callback
 from torchspan.observers import CallableObservers, ObserveContext, Observer, observable
-from torchspan.observers._observable import Site
+from torchspan.observers._observable import ObservableSite
 
 
 @observable()
@@ -348,7 +348,7 @@ def test_while_nothing_is_registered_nothing_is_done(observed, monkeypatch, note
     def refuse(*_args, **_kwargs):
         raise AssertionError("a callback was asked")
 
-    monkeypatch.setattr(Site, "_begun", refuse)
+    monkeypatch.setattr(ObservableSite, "_begun", refuse)
     monkeypatch.setattr(Observer, "_call", refuse)
     other = Observer()
     other.add(note("another's"))
@@ -357,7 +357,7 @@ def test_while_nothing_is_registered_nothing_is_done(observed, monkeypatch, note
 
 def test_pairs_of_recordfunction_that_name_no_scope_do_not_listen_to_observed_functions(monkeypatch, seen):
     add_global_callback(RecordFunctionCallback(seen.append))
-    monkeypatch.setattr(Site, "_begun", None)
+    monkeypatch.setattr(ObservableSite, "_begun", None)
     function(1)
     assert seen == []
 

@@ -15,7 +15,7 @@ from pipeline.expected import VERSION
 from support import models
 from support import recorded as work
 from support.tree import named
-from torchspan.probes.describe.identity import engine_id
+from torchspan.probes.describe.common import engine_id
 from torchspan.testing import _engines
 
 INPUT = torch.ones(2, 16)

@@ -227,7 +227,7 @@ def test_it_continues_after_the_program_has_configured_these_very_loggers(instru
 
 
 def test_a_failure_of_torchspan_stops_no_record(instrument, records, monkeypatch, caplog):
-    from torchspan.writer._log_records import RecordMarker
+    from torchspan.writer._span_writer import RecordMarker
 
     def broken(self):
         raise RuntimeError("torchspans")

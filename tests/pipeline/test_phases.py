@@ -12,7 +12,7 @@ from support import models
 from support import recorded as work
 from support.own_failures import consequences
 from support.tree import named, trees
-from torchspan.adapters.tensorrt import phases as _phases
+from torchspan.adapters.tensorrt import build as _phases
 
 INPUT = torch.ones(2, 16)
 

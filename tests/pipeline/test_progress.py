@@ -20,7 +20,7 @@ from support.tree import named
 from torchspan import TorchspanInstrumentor, _bridge
 from torchspan.engine import ActiveWork
 from torchspan.traces import read
-from torchspan.writer import _schedule
+from torchspan.writer import _heartbeats as _schedule
 from torchspan.writer._heartbeats import NAME
 
 SLOW = Path(__file__).parent / "slow_program.py"

@@ -6,7 +6,7 @@ import torch
 
 from support.hostile import RAN, exits, hostile_class
 from torchspan.probes import PROBES, Call
-from torchspan.probes.describe import _values, compilation, dynamic_shapes
+from torchspan.probes.describe import common, compilation, dynamic_shapes
 
 
 @pytest.fixture(autouse=True)
@@ -58,24 +58,24 @@ def watching():
 
 
 def test_a_tensor_of_a_class_of_the_programs_is_described_by_pytorch():
-    assert _values.inputs([watching()]) == (["[2, 3]"], ["float32"])
+    assert common.inputs([watching()]) == (["[2, 3]"], ["float32"])
 
 
 def test_a_mode_of_the_programs_sees_no_question():
     tensors = [torch.ones(2, 3), torch.nn.Parameter(torch.ones(4, dtype=torch.float16))]
     with Mode():
-        described = _values.inputs(tensors)
+        described = common.inputs(tensors)
     assert described == (["[2, 3]", "[4]"], ["float32", "float16"])
 
 
 def test_a_tensor_that_answers_for_its_sizes_is_not_asked():
-    assert _values.inputs([Dispatching()]) == (["Dispatching"], ["Dispatching"])
+    assert common.inputs([Dispatching()]) == (["Dispatching"], ["Dispatching"])
 
 
 def test_sizes_of_a_fake_tensor_are_known():
     with torch._subclasses.fake_tensor.FakeTensorMode():
         fake = torch.empty(2, 3)
-    assert _values.inputs([fake]) == (["[2, 3]"], ["float32"])
+    assert common.inputs([fake]) == (["[2, 3]"], ["float32"])
 
 
 class Model(torch.nn.Module):
@@ -99,8 +99,8 @@ class Model(torch.nn.Module):
 
 
 def test_a_model_is_known_by_its_class():
-    assert _values.model_class(Model()) == "Model"
-    assert _values.node_count(Model()) is None
+    assert common.model_class(Model()) == "Model"
+    assert common.node_count(Model()) is None
     assert dynamic_shapes.parameters(Model()) == ["x", "scale"]
 
 
@@ -108,7 +108,7 @@ def test_a_compiled_model_hands_no_question_on():
     compiled = torch.compile(torch.nn.Linear(2, 2), backend="eager")
     compiled._modules["_orig_mod"] = Model()  # now: up to 2.13 torch.compile itself asks a model for names
     RAN.clear()
-    assert _values.model_class(compiled) == "OptimizedModule"
+    assert common.model_class(compiled) == "OptimizedModule"
     assert compilation.torch_tensorrt_compiled(None, compiled, None) == {"torch_tensorrt.deferred": True}
 
 
@@ -116,10 +116,10 @@ def test_graphs_and_exported_programs_are_known_as_usual():
     model = torch.nn.Sequential(torch.nn.Linear(2, 2))
     traced = torch.fx.symbolic_trace(model)
     program = torch.export.export(model, (torch.ones(1, 2),))
-    assert _values.node_count(traced) == len(traced.graph.nodes)
-    assert _values.node_count(program) == len(program.graph.nodes)
-    assert _values.model_class(program) == "Sequential"
-    assert [_values.operator_name(each.target) for each in _values.calls(program)] == ["torch.ops.aten.linear.default"]
+    assert common.node_count(traced) == len(traced.graph.nodes)
+    assert common.node_count(program) == len(program.graph.nodes)
+    assert common.model_class(program) == "Sequential"
+    assert [common.operator_name(each.target) for each in common.calls(program)] == ["torch.ops.aten.linear.default"]
 
 
 def test_what_a_pass_has_noted_of_a_node_is_not_asked():
@@ -131,7 +131,7 @@ def test_what_a_pass_has_noted_of_a_node_is_not_asked():
     node.meta = {"val": hostile, "nn_module_stack": {"": ("", hostile)}, "stack_trace": hostile}
     module = torch.fx.GraphModule(torch.nn.Module(), graph)
     vars(module)["original"] = hostile
-    assert _values.model_class(module) is None
+    assert common.model_class(module) is None
     for probe in PROBES:
         start = getattr(probe.action, "start", None)
         if start is not None:

@@ -3,7 +3,7 @@
 
 import pytest
 
-from torchspan.writer._exceptions import exception_attributes
+from torchspan.writer._exception_signals import exception_attributes
 
 HOSTILE = [f"__{name}__" for name in ("str", "repr", "format", "bytes", "len", "iter", "bool", "eq", "hash")]
 

@@ -5,15 +5,15 @@ from torchspan.probes import (
     PROBES,
     SUPPORTED,
     Annotate,
-    Constant,
+    CustomOperator,
     Function,
+    InnerName,
     Lock,
-    Member,
     Method,
-    Operator,
     Probe,
     Step,
     Watch,
+    WatchedObject,
     parse_version,
     phases_of,
 )
@@ -56,13 +56,13 @@ def test_each_target_is_of_the_kind_that_its_text_says():
     def kind(target):
         *outer, _ = target.path
         if target.module == "torch.ops":
-            return {Operator}
+            return {CustomOperator}
         if not outer:
-            return {Function, Constant, Lock}
-        return {Method} if outer[0].lstrip("_")[0].isupper() else {Member}
+            return {Function, WatchedObject, Lock}
+        return {Method} if outer[0].lstrip("_")[0].isupper() else {InnerName}
 
     assert [probe.target for probe in PROBES if type(probe.target) not in kind(probe.target)] == []
-    assert all(isinstance(probe.action, Watch) for probe in PROBES if isinstance(probe.target, Constant))
+    assert all(isinstance(probe.action, Watch) for probe in PROBES if isinstance(probe.target, WatchedObject))
 
 
 def test_a_target_is_its_text_and_knows_its_module_and_path():

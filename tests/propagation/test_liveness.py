@@ -20,9 +20,9 @@ from support.no_ends import close_what_is_left
 from support.receiver import Receiver
 from support.work import span_id
 from torchspan import TorchspanInstrumentor
-from torchspan._base.span_ends import SpanEnds
+from torchspan._context.span_ends import SpanEnds
 from torchspan.propagation import _processes
-from torchspan.propagation._liveness import Liveness, LivenessTable
+from torchspan.propagation._processes import Liveness, LivenessTable
 
 FORK = multiprocessing.get_context("fork")
 

@@ -22,8 +22,8 @@ from opentelemetry.instrumentation import utils
 
 from support.own_failures import consequences
 from support.work import span_id
-from torchspan._base import threads
 from torchspan._base.patching import Patches
+from torchspan._context import threads
 from torchspan.propagation import _carrier, _pools
 
 REPLACED = [

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 from support import installed
-from torchspan._base.ids import IDS, KeptRange, SameTrace
+from torchspan._sampling.ids import IDS, KeptRange, SameTrace
 from torchspan.sdk import TorchspanIdGenerator
 
 

@@ -14,9 +14,9 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
 
 from support import installed
+from torchspan import _sampling as keys
 from torchspan import semconv
-from torchspan._base import keys
-from torchspan._base.kept import threshold_of, threshold_text
+from torchspan._sampling.kept import threshold_of, threshold_text
 from torchspan.sdk import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
 from torchspan.sdk._sampler import without_threshold
 

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 import torchspan
-from torchspan._base.sampling_rules import SamplingRules
+from torchspan._sampling.rules import SamplingRules
 from torchspan.sdk import TorchspanSampler
-from torchspan.sdk._sampling_rules import _from_environment
+from torchspan.sdk._rule_texts import _from_environment
 
 
 @pytest.fixture(autouse=True)

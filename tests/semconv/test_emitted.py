@@ -5,7 +5,7 @@ import pytest
 
 from torchspan import semconv
 from torchspan.semconv import _table
-from torchspan.semconv._emitted import Gate
+from torchspan.semconv._emitted import EmissionGate
 from torchspan.semconv._values import Identifier, ProgramsSpanName, Text
 
 ROWS = (
@@ -23,7 +23,7 @@ ROWS = (
 
 @pytest.fixture
 def gate():
-    return Gate(ROWS)
+    return EmissionGate(ROWS)
 
 
 def test_each_value_is_reduced_by_the_kind_of_its_row(gate):

@@ -10,9 +10,9 @@ import torch
 from torchspan import phase, semconv
 from torchspan.semconv import _table
 from torchspan.semconv._export import DynamicDimension, ExportFailure, Violation
-from torchspan.semconv._operators import Arguments, OnnxOperator, Operator, Validators
-from torchspan.semconv._places import Place
-from torchspan.semconv._sizes import DataType, SettingValue, Shape
+from torchspan.semconv._operator_kinds import OnnxOperator, Operator, OperatorArguments, Validators
+from torchspan.semconv._places import PlaceText
+from torchspan.semconv._sizes import DataType, SettingValue, ShapeText
 from torchspan.semconv._values import (
     CompileId,
     Digest,
@@ -26,7 +26,7 @@ from torchspan.semconv._values import (
 )
 
 KINDS = (
-    Arguments(),
+    OperatorArguments(),
     CompileId(),
     DataType(),
     Digest(),
@@ -37,10 +37,10 @@ KINDS = (
     OnnxOperator(),
     Operator(),
     Phrase(),
-    Place(),
+    PlaceText(),
     ProgramsSpanName(),
     SettingValue(),
-    Shape(),
+    ShapeText(),
     SpanName(),
     Text(),
     Validators(),
@@ -224,7 +224,7 @@ def test_an_onnx_operator_is_one_of_the_standard(name, reported):
     ],
 )
 def test_of_arguments_names_and_data_types_stay(text, reported):
-    assert Arguments().reduced(text) == reported
+    assert OperatorArguments().reduced(text) == reported
 
 
 @pytest.mark.parametrize(
@@ -256,20 +256,20 @@ def test_of_validators_names_stay(text, reported):
     ],
 )
 def test_a_shape_stays(text):
-    assert Shape().reduced(text) == text
+    assert ShapeText().reduced(text) == text
 
 
 @pytest.mark.parametrize(
     "text", ["[canaryshape, alice@example.com]", "[1, alice]", "batch: [1, 8]", "Model", "[" + "1, " * 500 + "1]"]
 )
 def test_what_is_not_a_shape_is_a_question_mark(text):
-    assert Shape().reduced(text) == "?"
+    assert ShapeText().reduced(text) == "?"
 
 
 def test_every_data_type_of_pytorch_and_tensorrt_is_known():
     import tensorrt_rtx
 
-    from torchspan.probes.describe._values import tensorrt_dtype
+    from torchspan.probes.describe.common import tensorrt_dtype
 
     names = {str(each).removeprefix("torch.") for each in vars(torch).values() if isinstance(each, torch.dtype)}
     names |= {tensorrt_dtype(each) for each in tensorrt_rtx.DataType.__members__.values()}
@@ -427,21 +427,21 @@ def made(file):
 
 
 def test_a_file_below_the_import_path_is_distinguished_from_there_on(program):
-    assert Place().reduced(made(program / "models" / "net.py")) == "models/net.py"
+    assert PlaceText().reduced(made(program / "models" / "net.py")) == "models/net.py"
 
 
 def test_the_longest_entry_of_the_import_path_counts(program, monkeypatch):
     monkeypatch.setattr(sys, "path", ["/", "", *sys.path, str(program / "models")])
-    assert Place().reduced(made(program / "models" / "net.py")) == "net.py"
+    assert PlaceText().reduced(made(program / "models" / "net.py")) == "net.py"
 
 
 def test_of_a_file_elsewhere_the_name_is_reported(tmp_path):
-    assert Place().reduced(made(tmp_path / "home" / "alice" / "net.py")) == "net.py"
+    assert PlaceText().reduced(made(tmp_path / "home" / "alice" / "net.py")) == "net.py"
 
 
 def test_a_folder_with_other_characters_is_a_question_mark(program):
-    assert Place().reduced(made(program / "Zenobia Kropotkin" / "net.py")) == "?/net.py"
-    assert Place().reduced(made(program / "alice@example.com.py")) == "?"
+    assert PlaceText().reduced(made(program / "Zenobia Kropotkin" / "net.py")) == "?/net.py"
+    assert PlaceText().reduced(made(program / "alice@example.com.py")) == "?"
 
 
 @pytest.mark.parametrize(
@@ -449,7 +449,7 @@ def test_a_folder_with_other_characters_is_a_question_mark(program):
     ["select * from users where mail='alice'", "<alice secret>", "alice.py", "/srv/alice/gone.py", "a\x00b", ""],
 )
 def test_what_is_not_a_file_is_a_question_mark(text):
-    assert Place().reduced(text) == "?"
+    assert PlaceText().reduced(text) == "?"
 
 
 def test_a_file_in_an_archive_on_the_import_path_is_reported(tmp_path, monkeypatch):
@@ -457,7 +457,7 @@ def test_a_file_in_an_archive_on_the_import_path_is_reported(tmp_path, monkeypat
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("package/module.py", "")
     monkeypatch.setattr(sys, "path", [str(archive), *sys.path])
-    assert Place().reduced(str(archive / "package" / "module.py")) == "package/module.py"
+    assert PlaceText().reduced(str(archive / "package" / "module.py")) == "package/module.py"
 
 
 @pytest.mark.parametrize(
@@ -472,12 +472,12 @@ def test_a_file_in_an_archive_on_the_import_path_is_reported(tmp_path, monkeypat
     ],
 )
 def test_code_that_is_in_no_file_is_reported_as_python_calls_it(name, reported):
-    assert Place().reduced(name) == reported
+    assert PlaceText().reduced(name) == reported
 
 
 def test_where_texts_are_captured_a_place_is_absolute(program):
     file = made(program / "models" / "net.py")
-    assert Place().whole(file) == file
+    assert PlaceText().whole(file) == file
 
 
 def test_an_import_path_of_the_programs_own_making_is_read_without_its_code(program, monkeypatch):
@@ -488,7 +488,7 @@ def test_an_import_path_of_the_programs_own_making_is_read_without_its_code(prog
         __len__ = __getitem__ = copy = __iter__
 
     monkeypatch.setattr(sys, "path", Entries([object(), b"/", *list.copy(sys.path)]))
-    reported = Place().reduced(__file__)
+    reported = PlaceText().reduced(__file__)
     monkeypatch.undo()
     assert reported in {"test_values.py", "semconv/test_values.py", "tests/semconv/test_values.py"}
 

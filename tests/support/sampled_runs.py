@@ -6,16 +6,16 @@ from opentelemetry.sdk.trace import TracerProvider
 from support.ports import make_ports
 from torchspan import phase
 from torchspan.adapters import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine, Pipeline, RateLimits, RunSampling
-from torchspan.probes import PROBES, Run
+from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.registry import Registry
 from torchspan.writer import SpanParents, SpanWriter
 
-(OPERATOR, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.phase is phase.EXECUTE)
-(CONTEXT, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.excluded_callers)
-(MODULE, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.arguments is None)
+(OPERATOR, *_) = (each for each in PROBES if isinstance(each.action, Runs) and each.action.phase is phase.EXECUTE)
+(CONTEXT, *_) = (each for each in PROBES if isinstance(each.action, Runs) and each.action.excluded_callers)
+(MODULE, *_) = (each for each in PROBES if isinstance(each.action, Runs) and each.action.arguments is None)
 
 
 class TrtEngine:

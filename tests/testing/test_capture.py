@@ -16,7 +16,7 @@ from support.dynamo import clean_dynamo
 from torchspan import TorchspanInstrumentor, traces
 from torchspan.exceptions import ConfigurationError
 from torchspan.testing import capture
-from torchspan.testing._settings import InstrumentSettings
+from torchspan.testing._capture import InstrumentSettings
 
 pytest_plugins = ["pytester"]
 

@@ -15,9 +15,8 @@ import torch
 import torch_tensorrt  # noqa: F401 - entries are for one version of TensorRT
 
 from torchspan.testing import _engine_folder
-from torchspan.testing._engine_folder import EngineFolder, default_folder
+from torchspan.testing._engine_folder import EngineFolder, default_folder, user_key
 from torchspan.testing._reference import Binding, Reference
-from torchspan.testing._user_key import user_key
 
 KEY, OTHER, THIRD = ("a" * 64, "b" * 64, "c" * 64)
 

@@ -12,7 +12,7 @@ import torchspan.testing
 from testing.models import Mlp, ReturnsOneTensorTwice, WritesToItsBuffers, WritesToItsInput, engines, seeded
 from torchspan.testing._engine_folder import EngineFolder
 from torchspan.testing._reference import Binding, Reference, private_copy
-from torchspan.testing._runtime import Engine
+from torchspan.testing._runtime import StandInEngine
 
 VERSION = tuple(int(part) for part in torch_tensorrt.__version__.split("+")[0].split(".")[:2])
 KV_CACHE = pytest.mark.skipif(VERSION < (2, 14), reason="there are no engines that write to their inputs up to 2.13")
@@ -41,7 +41,7 @@ def test_an_engine_with_outputs_that_no_graph_explains_is_refused_with_both_coun
     bindings = {
         name: Binding(is_input, "FLOAT", (2, 16)) for name, is_input in (("x", True), ("a", False), ("b", False))
     }
-    context = Engine(b"", Reference(graph, bindings, {})).create_execution_context()
+    context = StandInEngine(b"", Reference(graph, bindings, {})).create_execution_context()
     x = torch.zeros(2, 16)
     context.set_tensor_address("x", x.data_ptr())
     with pytest.raises(torchspan.testing.NeedsGpuError, match="which cannot be matched with") as raised:
@@ -114,7 +114,7 @@ def test_an_output_that_shows_an_input_is_as_before_the_engine_wrote_there():
     graph = torch.fx.symbolic_trace(ShowsTheOld())
     sizes = {"cache": 2, "update": 1, "new": 2, "second": 1, "first": 1}
     bindings = {name: Binding(name in ("cache", "update"), "FLOAT", (size,)) for name, size in sizes.items()}
-    context = Engine(b"", Reference(graph, bindings, {})).create_execution_context()
+    context = StandInEngine(b"", Reference(graph, bindings, {})).create_execution_context()
     cache, update, first, second = torch.tensor([1.0, 2.0]), torch.tensor([3.0]), torch.zeros(1), torch.zeros(1)
     for name, tensor in zip(sizes, (cache, update, cache, second, first), strict=True):
         context.set_tensor_address(name, tensor.data_ptr())
@@ -127,7 +127,7 @@ def test_the_size_of_an_output_depends_on_an_input_that_an_operator_takes_as_a_n
     graph.output((graph.call_function(torch.ops.aten.arange.start_step, (0, graph.placeholder("end"), 1)),))
     bindings = {"end": Binding(True, "INT64", (1,)), "numbers": Binding(False, "INT64", (-1,))}
     reference = Reference(private_copy(torch.fx.GraphModule(torch.nn.Module(), graph)), bindings, {})
-    context = Engine(b"", reference).create_execution_context()
+    context = StandInEngine(b"", reference).create_execution_context()
     end = torch.tensor([4])
     context.set_tensor_address("end", end.data_ptr())
     assert context.get_tensor_shape("numbers") == (4,)

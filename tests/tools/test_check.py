@@ -50,6 +50,16 @@ def test_only_the_whole_run_measures_coverage_and_runs_slow_tests():
     assert "not slow" not in run
 
 
+@pytest.mark.parametrize(("seconds", "everything"), [(601, False), (1201, True)])
+def test_tests_that_take_longer_than_they_may_are_said_to(seconds, everything):
+    assert (
+        check._too_long("tests", seconds, everything=everything)
+        == f", longer than the {seconds - 1} s that they may take"
+    )
+    assert check._too_long("tests", seconds - 2, everything=everything) == ""
+    assert check._too_long("types", seconds, everything=everything) == ""
+
+
 def test_an_unknown_check_is_a_usage_error(capsys):
     assert check.main(["nonsense"]) == 2
     assert "no such check: nonsense; there are format, lint, types, docs, tests, contract" in capsys.readouterr().err
@@ -117,7 +127,7 @@ def test_programs_are_built_alongside_the_checks_and_a_build_that_fails_is_a_che
         return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr(check.subprocess, "run", checked)
-    assert check.main(["--build-backends", "lint"]) == status
+    assert check.main(["--build-backends", "format"]) == status
     assert during == [True]
     assert not locked()
     assert f"{outcome:<6}  backends" in capsys.readouterr().out

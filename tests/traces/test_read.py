@@ -14,7 +14,7 @@ import threading
 import pytest
 
 from torchspan import traces
-from torchspan.traces import Event, Link, _input
+from torchspan.traces import Link, SpanEvent, _input
 
 
 def span(name="work", span_id="01" * 8, **more):
@@ -153,7 +153,7 @@ def test_the_spelling_of_protobufs_json_is_read_as_well(file):
     assert (read.is_error, read.status_message) == (True, "why")
     assert read.attributes == {"n": 3, "l": [True]}
     assert read.resource == {"service.name": "app"}
-    assert read.events == (Event("exception", {}, 1500),)
+    assert read.events == (SpanEvent("exception", {}, 1500),)
     assert read.links == (Link("12" * 16, "34" * 8, {}),)
 
 

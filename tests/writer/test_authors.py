@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torchspan.writer._exceptions import exception_attributes  # noqa: E402
+from torchspan.writer._exception_signals import exception_attributes  # noqa: E402
 
 
 def message(function, *, capture_text=False):

@@ -14,8 +14,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, StatusCode, Trace
 from support.engines import extend
 from support.tree import named
 from torchspan import phase, semconv
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import CURRENT, ActiveWork, Engine, Occurrence, Placement
 from torchspan.probes import Function, Record
 from torchspan.writer import MetricWriter, SpanWriter

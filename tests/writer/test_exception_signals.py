@@ -16,9 +16,9 @@ from support import span_file
 from support.emitted import EMITTED
 from support.engines import extend
 from torchspan import phase, semconv
-from torchspan._base import withheld
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan._files import withheld
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine
 from torchspan.probes import Function, Record
 from torchspan.sdk import RunFileProcessor

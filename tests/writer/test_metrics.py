@@ -25,11 +25,11 @@ from support.own_failures import consequences
 from support.ports import make_ports
 from torchspan import phase, semconv
 from torchspan.adapters import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import ActiveWork, Engine
 from torchspan.engine.run_times import HELD
-from torchspan.probes import PROBES, Run
+from torchspan.probes import PROBES, Runs
 from torchspan.writer import MetricWriter, SpanWriter, enrich_callback
 from torchspan.writer._instruments import Instruments
 
@@ -51,7 +51,7 @@ class Bridge:
         factory = WrapperFactory(self.engine, self.provenance)
         ports = make_ports()
         for name, of in (("operator", phase.EXECUTE), ("context", phase.RUN_CONTEXT)):
-            probe = next(each for each in PROBES if isinstance(each.action, Run) and each.action.phase is of)
+            probe = next(each for each in PROBES if isinstance(each.action, Runs) and each.action.phase is of)
             setattr(self, name, partial(wrap_run, factory, ports, probe.target, probe.action))
 
     def event(self, of_phase, facts=None, additions=None, error=None):

@@ -21,8 +21,8 @@ from support.fake_time import START_NS, FakeTime
 from support.own_failures import consequences
 from support.tree import named, outline
 from torchspan import phase, semconv
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine, Occurrence
 from torchspan.probes import Function, Record
 from torchspan.writer import SpanWriter

@@ -60,13 +60,13 @@ def kind_of(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    found, entry = "code that torchspan calls", reading.traceback_of(error)
+    place, entry = "code that torchspan calls", reading.traceback_of(error)
     while entry is not None:
         module = entry.tb_frame.f_globals.get("__name__")
         if type(module) is str and module.startswith("torchspan.") and module not in _CATCHING:
-            found = f"{module}, line {entry.tb_lineno}"
+            place = f"{module}, line {entry.tb_lineno}"
         entry = entry.tb_next
-    return found
+    return place
 
 
 class ErrorBoundary:

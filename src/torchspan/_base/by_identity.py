@@ -22,12 +22,16 @@ class ByIdentity(Generic[V]):
         self._held: dict[int, tuple[weakref.ref[Any], V]] = {}
 
     def __setitem__(self, thing: Any, value: V) -> None:
-        held, key, forget = self._held, id(thing), _forget  # names of this module may be gone when the object is freed
+        references, key, forget = (
+            self._held,
+            id(thing),
+            _forget,
+        )  # names of this module may be gone when the object is freed
         try:
-            reference = weakref.ref(thing, lambda gone: forget(held, key, gone))
+            reference = weakref.ref(thing, lambda gone: forget(references, key, gone))
         except TypeError:
             return
-        held[key] = reference, value
+        references[key] = reference, value
 
     def get(self, thing: Any) -> V | None:
         """The value of `thing`; None if it is not remembered."""
@@ -36,10 +40,10 @@ class ByIdentity(Generic[V]):
 
     def pop(self, thing: Any) -> V | None:
         """Forget `thing`. Returns its value; None if it was not remembered."""
-        found = self.get(thing)
-        if found is not None:
+        present = self.get(thing)
+        if present is not None:
             self._held.pop(id(thing), None)
-        return found
+        return present
 
     def __iter__(self) -> Iterator[Any]:
         """The objects that are alive at the time of this call."""
@@ -49,7 +53,7 @@ class ByIdentity(Generic[V]):
         return len(self._held)
 
 
-def _forget(held: dict[int, tuple[weakref.ref[Any], Any]], key: int, gone: weakref.ref[Any]) -> None:
-    entry = held.get(key)
+def _forget(values: dict[int, tuple[weakref.ref[Any], Any]], key: int, gone: weakref.ref[Any]) -> None:
+    entry = values.get(key)
     if entry is not None and entry[0] is gone:  # otherwise the address belongs to another object by now
-        del held[key]
+        del values[key]

@@ -4,21 +4,24 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
+import operator
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from time import monotonic  # the real one, also where a program replaces it later
+from typing import Any, ParamSpec, TypeVar
 
 from torchspan._base.boundaries import kind_of, log_failure
 from torchspan._base.forks import renewed, uncut
 from torchspan._base.logs import Log
-from torchspan._base.pauses import LONGEST_S, Pause
 
 logger = Log("torchspan")
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 FAILED: Any = object()
 """Returned in place of an observer's result if there is none."""
@@ -34,6 +37,31 @@ NAMES_LIMIT = 1_000
 
 NAME_LENGTH_LIMIT = 256
 """Characters of the name of a callback, which contains the name of a function of the program."""
+
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 300.0
+
+
+class Pause:
+    """The pause before the next attempt at something that keeps failing, twice as long each time. Before the first `lengthen` there is none."""
+
+    __slots__ = ("_until", "length_s")
+
+    def __init__(self) -> None:
+        self.length_s = 0.0
+        """Seconds of the last pause."""
+        self._until = 0.0
+
+    def is_over(self) -> bool:
+        """Whether the next attempt may be made."""
+        return self.length_s == 0 or monotonic() >= self._until
+
+    def lengthen(self) -> None:
+        """An attempt has failed. A failure during a pause changes nothing."""
+        if self.is_over():
+            self.length_s = min(2 * self.length_s or FIRST_PAUSE_S, LONGEST_PAUSE_S)
+            self._until = monotonic() + self.length_s
 
 
 @dataclass(frozen=True)
@@ -94,7 +122,7 @@ class Guard:
     @property
     def failures(self) -> dict[str, int]:
         """How often each observer has failed since its last success, by name, for the last `NAMES_LIMIT` names."""
-        return {name: each.failures for name, each in list(self._failing.items())}
+        return {name: failing.failures for name, failing in list(self._failing.items())}
 
     @property
     def left_out(self) -> dict[str, int]:
@@ -105,6 +133,10 @@ class Guard:
         """Return what `observer(*args)` returns; None if it raised or is paused."""
         result = self.begin(name, observer, *args)
         return None if result is FAILED else result
+
+    def around(self, name: str) -> Callable[[Callable[P, T]], Callable[P, T | None]]:
+        """A decorator: the function is called as by `call`, and so returns None if it raised or is paused."""
+        return _guarding(name, lambda _args: self)
 
     def begin(self, name: str, observer: Callable[..., T], *args: Any) -> T | Any:
         """Return what `observer(*args)` returns; `FAILED` if it raised or is paused."""
@@ -155,7 +187,7 @@ class Guard:
                 name,
                 failing.failures,
                 failing.pause.length_s,
-                LONGEST_S,
+                LONGEST_PAUSE_S,
             )
 
     def _count_success(self, name: str, step: object) -> None:
@@ -173,6 +205,32 @@ class Guard:
                 return False
             self._logged.add(text)
             return True
+
+
+def guarded(name: str, guard: str = "_engine.guard") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
+    """A decorator of methods that calls them as `Guard.call` does: they return None if they raised or are paused.
+
+    name: of the observer; `{target}` stands for the method's first argument. guard: where the guard is, from the method's object.
+    """
+    guard_of = operator.attrgetter(guard)
+    return _guarding(name, lambda args: guard_of(args[0]))
+
+
+def _guarding(
+    name: str, guard_for: Callable[[tuple[Any, ...]], Guard]
+) -> Callable[[Callable[P, T]], Callable[P, T | None]]:
+    names_target = "{target}" in name
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T | None]:
+        @functools.wraps(function)
+        def guarded_call(*args: P.args, **kwargs: P.kwargs) -> T | None:
+            full_name = name.format(target=args[1]) if names_target else name
+            observer = functools.partial(function, **kwargs) if kwargs else function
+            return guard_for(args).call(full_name, observer, *args)
+
+        return guarded_call
+
+    return decorate
 
 
 class _Failing:

@@ -15,11 +15,20 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from types import MethodType
+from typing import Any, Protocol, TypeVar
 
 from torchspan._base import import_hooks  # noqa: F401 - below
 
 L = TypeVar("L")
+
+
+class AnyLock(Protocol):
+    """`threading.Lock` or `threading.RLock`."""
+
+    def acquire(self) -> Any: ...
+
+    def release(self) -> None: ...
 
 
 def renewed(holder: object, name: str, make: Callable[[], L]) -> L:
@@ -39,6 +48,43 @@ def _renew() -> None:
     for holder, locks in list(_LOCKS.items()):
         for name, make in locks.items():
             setattr(holder, name, make())
+
+
+def in_each_child(action: Callable[[], object]) -> None:
+    """Call `action` in each forked child of this process, for state that belongs to one process.
+
+    If `action` is a bound method, it is called as long as its object exists, which this does not keep alive.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_while_living(action))
+
+
+def before_each_fork(action: Callable[[], object]) -> None:
+    """Call `action` before each fork of this process. See `in_each_child`."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_while_living(action))
+
+
+def _while_living(action: Callable[[], object]) -> Callable[[], object]:
+    if not isinstance(action, MethodType):
+        return action
+    method = weakref.WeakMethod(action)
+
+    def call_living() -> None:
+        living = method()
+        if living is not None:
+            living()
+
+    return call_living
+
+
+def held_by_forks(lock: AnyLock, in_child: Callable[[], None] | None = None) -> None:
+    """Take `lock` during each fork, so that no child begins with a state that is half changed.
+
+    in_child: releases the lock in the child, where more is to be done.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=in_child or lock.release)
 
 
 WAIT_S = 10.0

@@ -117,8 +117,8 @@ def _arrived(name: str, _module: ModuleType) -> None:
     """The import has ended. If the module is removed and imported again, the next action needs a new hook."""
     with _LOCK:
         arrived = _WAITING.pop(name, [])
-    for each in arrived:
-        each.run(late=False)
+    for arrival in arrived:
+        arrival.run(late=False)
 
 
 _LOCK = threading.RLock()

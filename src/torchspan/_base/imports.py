@@ -137,7 +137,7 @@ class Import:
     @property
     def has_failed(self) -> bool:
         """Whether this import or one inside it ended with an error."""
-        return self.error is not None or any(each.has_failed for each in self.inside)
+        return self.error is not None or any(inner.has_failed for inner in self.inside)
 
     @property
     def spent_ns(self) -> int:
@@ -209,7 +209,14 @@ class FirstImports(AroundImport):
         first = super().around(fullname)
         if first is not None or not fullname.startswith(self._libraries):
             return first
-        library = next((each for each in self._libraries if fullname == each or fullname.startswith(f"{each}.")), None)
+        library = next(
+            (
+                candidate
+                for candidate in self._libraries
+                if fullname == candidate or fullname.startswith(f"{candidate}.")
+            ),
+            None,
+        )
         open_imports = self._open()
         if library is None or (open_imports and open_imports[-1].name == library):
             return None
@@ -244,7 +251,7 @@ class FirstImports(AroundImport):
             begun.error = error
             version = getattr(sys.modules.get(begun.name), "__version__", None)
             begun.version = str(version) if isinstance(version, str) else None  # torch's is of a subclass
-        begun.inside = [each for each in begun.inside if each.is_reported]
+        begun.inside = [inner for inner in begun.inside if inner.is_reported]
         whole, begun.before = begun.before or begun, None
         if whole is not begun:
             whole.take_in(begun)
@@ -264,8 +271,8 @@ class FirstImports(AroundImport):
         Those of other threads are left if others may still follow them.
         """
         own, result = threading.get_ident(), []
-        for thread, each in list(self._waiting.items()):
-            taken = self._waiting.pop(thread, None) if thread == own or each.is_over else None
+        for thread, wait in list(self._waiting.items()):
+            taken = self._waiting.pop(thread, None) if thread == own or wait.is_over else None
             if taken is not None and taken.is_reported:
                 result.append(taken)
         return result
@@ -287,10 +294,10 @@ class FirstImports(AroundImport):
             report(before)
 
     def _open(self) -> list[Import]:
-        found: list[Import] | None = getattr(self._local, "open", None)
-        if found is None:
-            found = self._local.open = []
-        return found
+        open_imports: list[Import] | None = getattr(self._local, "open", None)
+        if open_imports is None:
+            open_imports = self._local.open = []
+        return open_imports
 
 
 class _Timed:

@@ -130,18 +130,18 @@ class Patches:
 
         above: replacements that may have been put over these. They will restore what these would have restored.
         """
-        originals = {id(each.replacement): each for each in self._replaced}
+        originals = {id(replaced.replacement): replaced for replaced in self._replaced}
         for patches in above:
             patches._replaced = [
-                each._replace(original=originals[id(each.original)].original)
-                if id(each.original) in originals
-                else each
-                for each in patches._replaced
+                replaced._replace(original=originals[id(replaced.original)].original)
+                if id(replaced.original) in originals
+                else replaced
+                for replaced in patches._replaced
             ]
-        for each in reversed(self._replaced):
-            _RETIRED.add(each.replacement, each.original)
-            if vars(each.holder).get(each.name) is each.replacement:
-                setattr(each.holder, each.name, each.original)
+        for replaced in reversed(self._replaced):
+            _RETIRED.add(replaced.replacement, replaced.original)
+            if vars(replaced.holder).get(replaced.name) is replaced.replacement:
+                setattr(replaced.holder, replaced.name, replaced.original)
         for module in _modules() if self._has_functions else ():
             if self._everywhere or self._owns(module):
                 for name, value in list(vars(module).items()):
@@ -213,11 +213,11 @@ def unbound(method: Any) -> Function:
 
 def _by_id(pairs: Iterable[tuple[Any, Any]]) -> dict[int, tuple[Any, Any]]:
     """Pairs (what to restore, wrapper) by the ids of everything that the wrapper replaces."""
-    found: dict[int, tuple[Any, Any]] = {}
+    references: dict[int, tuple[Any, Any]] = {}
     for original, wrapper in pairs:
         below = in_use(original)
-        found[id(original)] = found[id(below)] = (below, wrapper)
-    return found
+        references[id(original)] = references[id(below)] = (below, wrapper)
+    return references
 
 
 def _modules() -> Iterator[ModuleType]:

@@ -71,9 +71,9 @@ def is_a(thing: Any, kind: Any) -> bool:
     hash of the type of `thing`.
     """
     bases = _MRO(type(thing))
-    for each in kind if type(kind) is tuple else (kind,):
+    for allowed in kind if type(kind) is tuple else (kind,):
         for base in bases:
-            if base is each:
+            if base is allowed:
                 return True
     return False
 
@@ -81,7 +81,7 @@ def is_a(thing: Any, kind: Any) -> bool:
 def exactly(thing: Any, *kinds: type) -> bool:
     """Whether the type of `thing` is one of these. (`type(thing) in kinds` would call `__eq__` of its metaclass.)"""
     kind = type(thing)
-    return any(each is kind for each in kinds)
+    return any(allowed is kind for allowed in kinds)
 
 
 def attribute(thing: Any, name: str, default: Any = None) -> Any:
@@ -92,8 +92,8 @@ def attribute(thing: Any, name: str, default: Any = None) -> Any:
     kind = type(thing)
     if only_stores(kind):
         return getattr(thing, name, default)
-    found = _held(thing, kind, name)
-    return default if found is _MISSING else found
+    stored = _held(thing, kind, name)
+    return default if stored is _MISSING else stored
 
 
 def has(thing: Any, name: str) -> bool:
@@ -114,9 +114,9 @@ def _held(thing: Any, kind: type, name: str) -> Any:
     if how is property:
         getter = in_class.fget
         return getter(thing) if type(getter) is BuiltinFunctionType and _may_be_asked(owner) else _MISSING
-    held = instance_dict(thing)
-    if name in held:
-        return held[name]
+    attributes = instance_dict(thing)
+    if name in attributes:
+        return attributes[name]
     if in_class is _MISSING and issubclass(kind, _PROXIES):
         wrapped = _looked_up(kind, "__wrapped__")[0]
         return attribute(_asked(wrapped.__get__, thing, kind), name, _MISSING)
@@ -129,16 +129,16 @@ def _of_class(cls: type, name: str) -> Any:
     if name in {"__qualname__", "__name__"}:
         qualname = _QUALNAME(cls)
         return qualname if name == "__qualname__" or type(qualname) is not str else qualname.rpartition(".")[2]
-    found = next((_DICT(each)[name] for each in _MRO(cls) if name in _DICT(each)), _MISSING)
-    return found if _looked_up(type(found), "__get__")[0] is _MISSING else _MISSING
+    member = next((_DICT(base)[name] for base in _MRO(cls) if name in _DICT(base)), _MISSING)
+    return member if _looked_up(type(member), "__get__")[0] is _MISSING else _MISSING
 
 
 def _looked_up(kind: type, name: str) -> tuple[Any, type]:
     """The entry `name` of a class, unbound, and the class among its bases that contains it."""
-    for each in _MRO(kind):
-        held = _DICT(each)
-        if name in held:
-            return held[name], each
+    for base in _MRO(kind):
+        members = _DICT(base)
+        if name in members:
+            return members[name], base
     return _MISSING, kind
 
 
@@ -157,20 +157,20 @@ def _may_be_asked(owner: type) -> bool:
 def instance_dict(thing: Any) -> dict[str, Any]:
     """The attributes that `thing` itself holds. Empty if it has no dictionary."""
     getter, _ = _looked_up(type(thing), "__dict__")
-    held = getter.__get__(thing) if exactly(getter, GetSetDescriptorType, MemberDescriptorType) else None
-    return held if type(held) is dict else {}
+    stored = getter.__get__(thing) if exactly(getter, GetSetDescriptorType, MemberDescriptorType) else None
+    return stored if type(stored) is dict else {}
 
 
 def method(kind: type, name: str) -> Any:
     """The function that a class has under `name`; None if there is none, or something else."""
-    found, _ = _looked_up(kind, name)
-    return found if type(found) is FunctionType else None
+    member, _ = _looked_up(kind, name)
+    return member if type(member) is FunctionType else None
 
 
 def definer(kind: type, name: str) -> type | None:
     """The class, among `kind` and its bases, that defines `name`; None if there is none."""
-    found, owner = _looked_up(kind, name)
-    return None if found is _MISSING else owner
+    member, owner = _looked_up(kind, name)
+    return None if member is _MISSING else owner
 
 
 # --- what is of a library --------------------------------------------------------------------------------------------
@@ -179,11 +179,11 @@ def is_of_library(kind: type) -> bool:
 
     False for modules of PyTorch, which do delegate (a compiled module to the program's), and for tensors (`__torch_function__`).
     """
-    known = _KINDS.get(id(kind))
-    if known is None:
-        known = _root(kind) in LIBRARIES and all(map(_is_known, _MRO(kind))) and not _is_asking(kind)
-        _remember(kind, known)
-    return known
+    is_known = _KINDS.get(id(kind))
+    if is_known is None:
+        is_known = _root(kind) in LIBRARIES and all(map(_is_known, _MRO(kind))) and not _is_asking(kind)
+        _remember(kind, is_known)
+    return is_known
 
 
 def only_stores(kind: type) -> bool:
@@ -213,8 +213,8 @@ def _is_known(cls: type) -> bool:
 
 def _is_asking(kind: type) -> bool:
     for name in ("__getattr__", "__getattribute__"):
-        found, owner = _looked_up(kind, name)
-        if type(found) is FunctionType and _root(owner) != "torchspan":  # stand-ins raise for what they do not have
+        member, owner = _looked_up(kind, name)
+        if type(member) is FunctionType and _root(owner) != "torchspan":  # stand-ins raise for what they do not have
             return True
     return issubclass(kind, (type, ModuleType)) or _is_tensor(kind) or is_module(kind)
 
@@ -232,9 +232,9 @@ def _is_tensor(kind: type) -> bool:
 
 def loaded(module: str, name: str) -> Any:
     """The entry `name` of a module; None if the module has not been imported, or has no such name."""
-    found = sys.modules.get(module)
-    held = found.__dict__ if type(found) is ModuleType else instance_dict(found)
-    return held.get(name)
+    loaded_module = sys.modules.get(module)
+    attributes = loaded_module.__dict__ if type(loaded_module) is ModuleType else instance_dict(loaded_module)
+    return attributes.get(name)
 
 
 _KINDS: dict[int, bool] = {}
@@ -243,7 +243,7 @@ _KINDS: dict[int, bool] = {}
 _REFERENCES: dict[int, weakref.ref[type]] = {}
 
 
-def _remember(kind: type, known: bool) -> None:
+def _remember(kind: type, is_known: bool) -> None:
     key = id(kind)
 
     def forget(_gone: object) -> None:
@@ -251,7 +251,7 @@ def _remember(kind: type, known: bool) -> None:
         _REFERENCES.pop(key, None)
 
     _REFERENCES[key] = weakref.ref(kind, forget)
-    _KINDS[key] = known
+    _KINDS[key] = is_known
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -283,9 +283,9 @@ def entries(thing: Any) -> list[Any] | None:
     Objects of derived classes are read through the base class, past what the derived class defines.
     """
     kind = type(thing)
-    for each in _WITH_ENTRIES:
-        if issubclass(kind, each):
-            return list(each.__iter__(thing))
+    for class_ in _WITH_ENTRIES:
+        if issubclass(kind, class_):
+            return list(class_.__iter__(thing))
     return list(dict.values(thing)) if issubclass(kind, dict) else None
 
 
@@ -353,5 +353,5 @@ _WRAPPERS_LIMIT = 100
 # --- exceptions ------------------------------------------------------------------------------------------------------
 def traceback_of(error: BaseException) -> TracebackType | None:
     """The traceback of an exception, even if its class defines an attribute of that name."""
-    found: TracebackType | None = _TRACEBACK(error)
-    return found
+    traceback: TracebackType | None = _TRACEBACK(error)
+    return traceback

@@ -49,8 +49,8 @@ class Scratch:
 
     def setdefault(self, key: Key[T], value: T) -> T:
         """The value under `key`. If there is none, `value` is stored."""
-        found: T = self._values.setdefault(key, value)
-        return found
+        present: T = self._values.setdefault(key, value)
+        return present
 
     def __contains__(self, key: Key[Any]) -> bool:
         return key in self._values

@@ -29,7 +29,7 @@ def is_reduced(path: str) -> bool:
     """Whether a text is one that `reduced` may return."""
     if _VIRTUAL.fullmatch(path):
         return True
-    return len(path) <= _PATH_LIMIT and all(each == UNKNOWN or _PATH_PART.fullmatch(each) for each in path.split("/"))
+    return len(path) <= _PATH_LIMIT and all(part == UNKNOWN or _PATH_PART.fullmatch(part) for part in path.split("/"))
 
 
 def reduced(path: str) -> str:

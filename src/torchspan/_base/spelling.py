@@ -9,9 +9,9 @@ LETTERS_PER_MISTAKE = 6
 """A name of up to eleven letters may have one mistake, a name of twelve letters two, and so on."""
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
+def closest(name: str, names: Iterable[str]) -> str | None:
     """The known name of which `name` is a misspelling. None if it differs too much from all of them."""
-    mistakes, meant = min((_mistakes(name, each), each) for each in known)
+    mistakes, meant = min((_mistakes(name, candidate), candidate) for candidate in names)
     return meant if mistakes <= max(1, len(meant) // LETTERS_PER_MISTAKE) else None
 
 

@@ -53,10 +53,10 @@ def template(text: str) -> str:
     chunks = line[:_READ].split()
     if len(line) > _READ:
         chunks[-1] = "?"  # the first half of a word may be another word
-    known, kept, length, last, is_cut = words(), [], 0, "", False
+    vocabulary, kept, length, last, is_cut = words(), [], 0, "", False
     patience, asks = _REDUCED_LIMIT, _ASKED_LIMIT
     for chunk in chunks:
-        if chunk in known:
+        if chunk in vocabulary:
             piece = chunk
         elif patience == 0 or chunk.isalnum():
             if last == "?":
@@ -65,7 +65,7 @@ def template(text: str) -> str:
         elif chunk in _seen:
             piece = chunk
         else:
-            piece = _reduced(chunk, known, asks=asks > 0)
+            piece = _reduced(chunk, vocabulary, asks=asks > 0)
             if "?" in piece and chunk != "?":
                 patience -= 1
                 asks -= "." in chunk or ":" in chunk
@@ -96,13 +96,13 @@ def redactor(*, capture_text: bool) -> Callable[[str], str]:
     return _bounded if capture_text else template
 
 
-def _reduced(chunk: str, known: Mapping[str, None], *, asks: bool) -> str:
+def _reduced(chunk: str, words: Mapping[str, None], *, asks: bool) -> str:
     """What stays of the characters between two spaces. asks: whether operators are looked up."""
     core, mark = chunk[:-1], chunk[-1]
     if mark in _COMMON_MARKS and core.isalnum():  # as below, in a tenth of the time
-        return chunk if core in known else f"?{mark}"
+        return chunk if core in words else f"?{mark}"
     parts = _SEPARATORS.split(chunk)  # word, separators, word, ...
-    redacted = [part if index % 2 else _word(part, known, asks=asks) for index, part in enumerate(parts)]
+    redacted = [part if index % 2 else _word(part, words, asks=asks) for index, part in enumerate(parts)]
     whole = "".join(redacted)
     if len(whole) > 3:
         whole = _TOO_MANY.sub(r"\1\2", whole)
@@ -111,24 +111,24 @@ def _reduced(chunk: str, known: Mapping[str, None], *, asks: bool) -> str:
     return whole
 
 
-def _word(part: str, known: Mapping[str, None], *, asks: bool) -> str:
-    if part in known:
+def _word(part: str, words: Mapping[str, None], *, asks: bool) -> str:
+    if part in words:
         return part
     start = part.lstrip(_AROUND)
     word = start.rstrip(_AROUND)
-    if word in known or _is_made_of_known(word, known, asks=asks):
+    if word in words or _is_made_of_known(word, words, asks=asks):
         redacted = word
     elif ":" in word and len(words_and_colons := _COLON.split(word)) > 1:
-        redacted = "".join(piece if piece == ":" else _word(piece, known, asks=asks) for piece in words_and_colons)
+        redacted = "".join(piece if piece == ":" else _word(piece, words, asks=asks) for piece in words_and_colons)
     else:
         redacted = "?" if word else ""
     before, after = part[: len(part) - len(start)], start[len(word) :]
     return f"{before}{redacted}{after}"
 
 
-def _is_made_of_known(word: str, known: Mapping[str, None], *, asks: bool) -> bool:
+def _is_made_of_known(word: str, words: Mapping[str, None], *, asks: bool) -> bool:
     if "-" in word:
-        return all(each in known for each in word.split("-"))
+        return all(part in words for part in word.split("-"))
     return asks and ("." in word or ":" in word) and is_operator(word)
 
 

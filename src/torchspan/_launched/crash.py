@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import NamedTuple
 
-from torchspan._base.folders import Folder
+from torchspan._files.folders import Folder
 from torchspan._launched.faults import SUFFIX
 
 _LARGEST = 1_000_000
@@ -51,9 +51,9 @@ def read_crashes(folder: Folder) -> list[Crash]:
         names = [PurePath(name) for name in folder.names()]
     except OSError:
         return []
-    pids = sorted(int(each.stem) for each in names if each.suffix == SUFFIX and _is_number(each.stem))
-    found = (read_crash(folder, pid) for pid in pids)
-    return [crash for crash in found if crash is not None]
+    pids = sorted(int(path.stem) for path in names if path.suffix == SUFFIX and _is_number(path.stem))
+    crashes = (read_crash(folder, pid) for pid in pids)
+    return [crash for crash in crashes if crash is not None]
 
 
 _REASON = re.compile(r"(?:Fatal Python error|Windows fatal exception): ")

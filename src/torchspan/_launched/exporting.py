@@ -105,8 +105,11 @@ def span_exporters(failed: Failed) -> Iterator[tuple[str, SpanExporter]]:
 
 def readers(failed: Failed) -> list[MetricReader]:
     """One for each exporter that OTEL_METRICS_EXPORTER names."""
-    made = (exporter for _, exporter in _named("metrics", failed))
-    return [each if isinstance(each, MetricReader) else PeriodicExportingMetricReader(each) for each in made]
+    exporters = (exporter for _, exporter in _named("metrics", failed))
+    return [
+        exporter if isinstance(exporter, MetricReader) else PeriodicExportingMetricReader(exporter)
+        for exporter in exporters
+    ]
 
 
 def load() -> None:

@@ -10,8 +10,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from torchspan._base.descriptors import Descriptor
-from torchspan._base.folders import Folder
+from torchspan._base.forks import in_each_child
+from torchspan._files.folders import Folder
+from torchspan._files.opening import Descriptor
 
 SUFFIX = ".crash"
 """Of the file; its stem is the process id."""
@@ -31,8 +32,8 @@ def catch_crashes(folder: Folder) -> None:
     if faulthandler.is_enabled():
         return
     catcher = _Catcher(folder)
-    if catcher.begin() and hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=catcher.begin_in_child)
+    if catcher.begin():
+        in_each_child(functools.partial(catcher.begin_in_child))  # which keeps it alive
 
 
 class _Catcher:
@@ -65,9 +66,11 @@ class _Catcher:
         def is_enabled_instead() -> Any:
             return self._file is None and is_enabled()
 
-        for name, each in zip(self._originals, (enable_instead, disable_instead, is_enabled_instead), strict=True):
-            self._replacements[name] = each
-            setattr(faulthandler, name, each)
+        for name, replacement in zip(
+            self._originals, (enable_instead, disable_instead, is_enabled_instead), strict=True
+        ):
+            self._replacements[name] = replacement
+            setattr(faulthandler, name, replacement)
         return True
 
     def begin_in_child(self) -> None:

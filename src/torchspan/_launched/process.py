@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,20 +14,76 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from opentelemetry.trace import NoOpTracer, ProxyTracerProvider, Tracer, TracerProvider
 
 from torchspan._base import forks
-from torchspan._base.pauses import Pause
-from torchspan._launched import otel_private
-from torchspan._launched.ends import Ends
-from torchspan._launched.report import NO_SDK, NOT_APPLIED, RunReport
-from torchspan._launched.settings import RunSettings
+from torchspan._base.errors import Pause
+from torchspan._launched import private_api as otel_private
+from torchspan._launched.run_report import NO_SDK, NOT_APPLIED, RunReport
+from torchspan._launched.run_settings import RunSettings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider
 
-    from torchspan._base.folders import Folder
+    from torchspan._files.folders import Folder
     from torchspan._launched.exporting import Delivery
     from torchspan._launched.provider import OwnTracers
     from torchspan.sdk import RunFileProcessor
 
+
+# --- ends that do not wait for long ---------------------------------------------------------------------------------
+class Ends:
+    """Ends things that may take long, each in a thread of its own, within one limit of time.
+
+    The threads are started beforehand: at a program's end Python may refuse new ones. They are daemons, so that the
+    process does not wait for them.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[_End] = []
+
+    def add(self, end: Callable[[], object]) -> None:
+        """Call `end` in `within`."""
+        self._waiting.append(_End(end))
+
+    def within(self, limit_s: float) -> None:
+        """Call all of them now. Returns when they are done or `limit_s` seconds have passed."""
+        deadline = time.monotonic() + limit_s
+        waiting, self._waiting = self._waiting, []
+        for thread in waiting:
+            thread.begin()
+        for thread in waiting:
+            thread.wait(max(deadline - time.monotonic(), 0))
+
+
+class _End:
+    def __init__(self, end: Callable[[], object]) -> None:
+        self._end = end
+        self._due, self._done = threading.Event(), threading.Event()
+        self._pid = os.getpid()
+        self._start()
+
+    def _start(self) -> None:
+        threading.Thread(target=self._run, args=(self._due, self._done), name="torchspan end", daemon=True).start()
+
+    def _run(self, due: threading.Event, done: threading.Event) -> None:
+        due.wait()
+        try:
+            self._end()
+        finally:
+            done.set()
+
+    def begin(self) -> None:
+        if self._pid != os.getpid():  # the thread is the parent's
+            self._due, self._done = threading.Event(), threading.Event()
+            try:
+                self._start()
+            except RuntimeError:
+                self._done.set()
+        self._due.set()
+
+    def wait(self, limit_s: float) -> None:
+        self._done.wait(limit_s)
+
+
+# ------------------------------------------------------------------------------------------------------------------
 STARTING = "starting OpenTelemetry's SDK"
 WAITING = 0.9
 """The share of the time at a program's end that exporters have. The rest is for what Python itself does then."""
@@ -74,8 +131,7 @@ class RunProcess:
         provider = otel_private.tracer_provider()
         if provider is not None:  # `opentelemetry-instrument` inside `run` has set it before
             self.attach_global(provider)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._after_fork)
+        forks.in_each_child(self._after_fork)
         self._undo.append(self.report.write_until_exit(self.end))
 
     def close(self) -> None:
@@ -108,9 +164,9 @@ class RunProcess:
         """Add the file to a provider of the program, once. Returns False if the provider takes no processor."""
         with self._lock:
             with contextlib.suppress(TypeError):  # one that cannot be referenced weakly
-                known = self._known.get(provider)
-                if known is not None and known.behind is _behind(provider):
-                    return known.takes
+                own = self._known.get(provider)
+                if own is not None and own.behind is _behind(provider):
+                    return own.takes
             add = getattr(provider, "add_span_processor", None)
             file = self._file_processor() if callable(add) else None
             taken = False
@@ -216,8 +272,8 @@ class RunProcess:
                             self._ends.add(delivery.shutdown)
                     file = self._file_processor()
                     processors = [*([] if file is None else [file]), *self._deliveries]
-                    made = provider.own_provider(processors)
-                    self._own = provider.OwnTracers(self.settings, made)
+                    own = provider.own_provider(processors)
+                    self._own = provider.OwnTracers(self.settings, own)
                 except Exception as error:
                     self._pause.lengthen()
                     self.fail(f"the OTEL_* variables cannot be applied: {error!r}")

@@ -22,10 +22,10 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import NonRecordingSpan, Span, SpanKind
 
-from torchspan._base.ids import IDS
 from torchspan._launched import configured
-from torchspan._launched.settings import RunSettings, parse_traceparent
-from torchspan._launched.spans import RunSpan, RunSpanContext, remote
+from torchspan._launched.own_spans import OwnSpan, RunSpanContext, remote
+from torchspan._launched.run_settings import RunSettings, parse_traceparent
+from torchspan._sampling.ids import IDS
 
 _KEEPS_ALL = {"", "always_on", "parentbased_always_on"}
 """Samplers for which a parent changes no decision."""
@@ -56,10 +56,10 @@ def own_meters(readers: Sequence[MetricReader]) -> MeterProvider:
 
 def resource() -> Resource:
     """The resource that the program's variables describe, with the name of its script or module as `service.name`."""
-    found = configured.resource()
-    if str(found.attributes.get(SERVICE_NAME) or "unknown_service").startswith("unknown_service"):
-        return found.merge(Resource({SERVICE_NAME: service_name()}))
-    return found
+    resource = configured.resource()
+    if str(resource.attributes.get(SERVICE_NAME) or "unknown_service").startswith("unknown_service"):
+        return resource.merge(Resource({SERVICE_NAME: service_name()}))
+    return resource
 
 
 def service_name() -> str:
@@ -146,12 +146,12 @@ class RunTracer(trace.Tracer):
         """See `opentelemetry.trace.Tracer.start_span`."""
         context = self._start_parent.context(context, kind)
         span = self._tracer.start_span(name, context, kind, *args, **kwargs)
-        if isinstance(span, RunSpan):  # the API returns the span around it where tracing is suppressed
+        if isinstance(span, OwnSpan):  # the API returns the span around it where tracing is suppressed
             return span
         parent, ids = trace.get_current_span(context).get_span_context(), span.get_span_context()
         if isinstance(parent, RunSpanContext) and parent.is_valid:
-            return RunSpan(span, parent.local_root)
-        return RunSpan(span, ids.span_id if ids.trace_id == self._start_parent.trace_id else None)
+            return OwnSpan(span, parent.local_root)
+        return OwnSpan(span, ids.span_id if ids.trace_id == self._start_parent.trace_id else None)
 
     @contextlib.contextmanager
     def start_as_current_span(  # type: ignore[override]

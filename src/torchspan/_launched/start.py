@@ -11,9 +11,9 @@ from torchspan._base.logs import Log
 from torchspan.environment_variables import TORCHSPAN_RUN
 
 if TYPE_CHECKING:
-    from torchspan._base.folders import Folder
+    from torchspan._files.folders import Folder
     from torchspan._launched.process import RunProcess
-    from torchspan._launched.settings import RunSettings
+    from torchspan._launched.run_settings import RunSettings
 
 logger = Log("torchspan", names_itself=True)
 
@@ -36,7 +36,7 @@ def current() -> RunProcess | None:
         _Current.is_known = True
         if TORCHSPAN_RUN not in os.environ:
             return None
-        from torchspan._launched.settings import RunSettings
+        from torchspan._launched.run_settings import RunSettings
 
         settings = RunSettings.from_environment()
         if settings is None:
@@ -57,7 +57,7 @@ def current() -> RunProcess | None:
 
 
 def _observe_inputs(settings: RunSettings, reports: Folder, process: RunProcess) -> None:
-    from torchspan._launched import observed_inputs
+    from torchspan._launched import observing as observed_inputs
 
     try:
         observed_inputs.begin(settings, reports)
@@ -67,7 +67,7 @@ def _observe_inputs(settings: RunSettings, reports: Folder, process: RunProcess)
 
 def _reports(path: str) -> Folder | None:
     """The folder for reports. None if it does not exist, because `run` has ended, or if it is not this user's."""
-    from torchspan._base.folders import open_folder
+    from torchspan._files.folders import open_folder
 
     try:
         return open_folder(path)
@@ -109,8 +109,8 @@ def _configure(process: RunProcess) -> None:
     from opentelemetry.instrumentation.auto_instrumentation import _load
 
     # OpenTelemetry logs what it raises, with values of the file, which may be credentials.
-    made = logging.getLogRecordFactory()
-    logging.setLogRecordFactory(lambda *args, **kwargs: _without_values(made(*args, **kwargs)))
+    factory = logging.getLogRecordFactory()
+    logging.setLogRecordFactory(lambda *args, **kwargs: _without_values(factory(*args, **kwargs)))
     try:
         _load._load_configurators()  # type: ignore[no-untyped-call]
     except Exception as error:
@@ -119,15 +119,17 @@ def _configure(process: RunProcess) -> None:
             f"{CONFIGURATION_FILE} is set, and OpenTelemetry's configurator failed: {reason}; to check the file: torchspan doctor"
         )
     finally:
-        logging.setLogRecordFactory(made)
+        logging.setLogRecordFactory(factory)
 
 
 def _without_values(record: logging.LogRecord) -> logging.LogRecord:
     """The record, if it is one of OpenTelemetry's, without a traceback and without the texts that are filled in."""
     if record.name.startswith("opentelemetry"):
-        known = (CONFIGURATION_FILE, os.environ.get(CONFIGURATION_FILE))
+        harmless = (CONFIGURATION_FILE, os.environ.get(CONFIGURATION_FILE))
         filled_in = record.args if isinstance(record.args, tuple) else ()
-        record.args = tuple(each if isinstance(each, int) or each in known else "?" for each in filled_in)
+        record.args = tuple(
+            argument if isinstance(argument, int) or argument in harmless else "?" for argument in filled_in
+        )
         record.exc_info = record.exc_text = None
     return record
 
@@ -135,7 +137,7 @@ def _without_values(record: logging.LogRecord) -> logging.LogRecord:
 def _load_instrumentations(process: RunProcess) -> None:
     from opentelemetry.instrumentation.auto_instrumentation import _load
 
-    from torchspan._launched.report import NOT_LOADED
+    from torchspan._launched.run_report import NOT_LOADED
 
     try:
         _load._load_instrumentors(_distro())  # type: ignore[no-untyped-call]

@@ -7,25 +7,25 @@ Adapters never import a library. An adapter is installed once the program has im
 import sys
 
 from torchspan.adapters import dynamo, export, tensorrt, torch_tensorrt
-from torchspan.adapters._machinery.ports import Ports
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.resolve import ResolvedProbe, version_of
 from torchspan.adapters.imports import Imports
+from torchspan.adapters.log_lines import LogMarker
+from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.resolve import ResolvedProbe, version_of
 from torchspan.adapters.torch_tensorrt import is_supported
-from torchspan.adapters.torch_tensorrt.loggers import LogMarker
 
 
 def resolve_probes() -> list[ResolvedProbe]:
     """Every probe of every library, resolved against the modules that are loaded now. Imports and changes nothing."""
-    found = (dynamo, torch_tensorrt, export, tensorrt)
-    return [row for each in found for row in each.resolve_probes()]
+    libraries = (dynamo, torch_tensorrt, export, tensorrt)
+    return [row for library in libraries for row in library.resolve_probes()]
 
 
 def versions() -> dict[str, str]:
     """The loaded libraries that are observed, and torch, by import name."""
     modules = {"torch": sys.modules.get("torch"), torch_tensorrt.LIBRARY: sys.modules.get(torch_tensorrt.LIBRARY)}
-    found = {name: version_of(module) for name, module in {**modules, **tensorrt.loaded()}.items()}
-    return {name: version for name, version in found.items() if version is not None}
+    versions = {name: version_of(module) for name, module in {**modules, **tensorrt.loaded()}.items()}
+    return {name: version for name, version in versions.items() if version is not None}
 
 
 __all__ = [

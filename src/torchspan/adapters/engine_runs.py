@@ -44,13 +44,13 @@ from typing import Any
 
 from torchspan import _dynamo_safety
 from torchspan._base.reading import entries
-from torchspan.adapters._machinery.ports import Ports
-from torchspan.adapters._machinery.wrap import WrapperFactory, is_called_by, outside
+from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.wrap import WrapperFactory, is_called_by, outside
 from torchspan.adapters.run_events import RunCall, RunEvents
 from torchspan.engine import Decision, Decisions, RunTally, Verdict
 from torchspan.engine.run_sampling import Roots
 from torchspan.engine.runs import PASS
-from torchspan.probes import Arguments, Run, Target
+from torchspan.probes import Arguments, Runs, Target
 
 TwoArguments = Callable[[Any, Any], Any]
 
@@ -91,7 +91,7 @@ class _InState:
         self.context: Any = None
 
 
-def wrap_run(factory: WrapperFactory, ports: Ports, target: Target, action: Run, original: Any) -> Any:
+def wrap_run(factory: WrapperFactory, ports: Ports, target: Target, action: Runs, original: Any) -> Any:
     """The replacement for a function of which each call is one run."""
     return EngineRuns(factory, ports, target, action, original).replacement()
 
@@ -103,7 +103,7 @@ class EngineRuns:
     positional and keyword arguments.
     """
 
-    def __init__(self, factory: WrapperFactory, ports: Ports, target: Target, action: Run, function: Any) -> None:
+    def __init__(self, factory: WrapperFactory, ports: Ports, target: Target, action: Runs, function: Any) -> None:
         engine, phase, arguments = factory.engine, action.phase, action.arguments
         self._engine, self._action, self._function = engine, action, function
         self._context_of, self._sampling = ports.parents.context, ports.sampling

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from torchspan import _dynamo_safety, semconv
+from torchspan._base.errors import guarded
 from torchspan._base.imports import FirstImports, Import, run_body
 from torchspan.engine import Engine, Event, Placement
 from torchspan.phase import IMPORT
@@ -20,8 +21,8 @@ _LIVING: weakref.WeakSet[Imports] = weakref.WeakSet()
 
 
 def _report_all() -> None:
-    for each in list(_LIVING):
-        each.report()
+    for recorder in list(_LIVING):
+        recorder.report()
 
 
 def _report_at_exit() -> None:
@@ -82,8 +83,8 @@ class Imports:
 
     def report(self) -> None:
         """Make events of all waiting imports, except for those of other threads that others may follow."""
-        for each in self._times.over():
-            self._put(each)
+        for imported in self._times.over():
+            self._put(imported)
         _dynamo_safety.undisturbed(self._report)
         if self._times.do_wait():
             self._engine.before_next_event(self.report)
@@ -96,7 +97,11 @@ class Imports:
         while self._waiting:
             ended, around = self._waiting.popleft()
             if ended.pid == os.getpid():  # a forked child did not import it
-                self._engine.guard.call("reporting an import", ended.context.run, self._emit, ended, around)
+                ended.context.run(self._emit_guarded, ended, around)
+
+    @guarded("reporting an import")
+    def _emit_guarded(self, ended: Import, around: Event | None) -> None:
+        self._emit(ended, around)
 
     def _emit(self, ended: Import, around: Event | None) -> None:
         event = self._engine.open(
@@ -107,8 +112,8 @@ class Imports:
         )
         if event is None:
             return
-        for each in ended.inside:
-            self._emit(each, event)
+        for inner in ended.inside:
+            self._emit(inner, event)
         if ended.version is not None:
             event.additions[semconv.IMPORT_VERSION] = ended.version
         if ended.count > 1:

@@ -15,10 +15,10 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base.forks import renewed
-from torchspan.adapters._machinery.notes import Notes
-from torchspan.adapters._machinery.ports import Ports
-from torchspan.adapters._machinery.provenance import EngineIds
 from torchspan.adapters.followed_runs import contents_of
+from torchspan.adapters.machinery.notes import Notes
+from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.provenance import EngineIds
 from torchspan.adapters.module_inputs import Compilation, Followed, Measurement
 from torchspan.engine import Engine
 from torchspan.inputs.port import (
@@ -52,11 +52,11 @@ def outside_facts(outside: Sequence[Outside]) -> dict[str, Any]:
         return {}
     named = outside[:DIMENSIONS_LIMIT]
     return {
-        semconv.OUTSIDE_PATHS: [public_label(each.path) for each in named],
-        semconv.OUTSIDE_AXES: [_NONE if each.axis is None else each.axis for each in named],
-        semconv.OUTSIDE_SIZES: [each.size for each in named],
-        semconv.OUTSIDE_MINIMUMS: [each.low for each in named],
-        semconv.OUTSIDE_MAXIMUMS: [_NONE if each.high is None else each.high for each in named],
+        semconv.OUTSIDE_PATHS: [public_label(outside.path) for outside in named],
+        semconv.OUTSIDE_AXES: [_NONE if outside.axis is None else outside.axis for outside in named],
+        semconv.OUTSIDE_SIZES: [outside.size for outside in named],
+        semconv.OUTSIDE_MINIMUMS: [outside.low for outside in named],
+        semconv.OUTSIDE_MAXIMUMS: [_NONE if outside.high is None else outside.high for outside in named],
     }
 
 
@@ -75,25 +75,25 @@ class LimitFollowers:
         limits = limits_of(module, followed.signature)
         if limits is None:
             return None
-        made = _Limited(followed, _engine_facts(module, self._ids), limits, self._notes)
+        limited = _Limited(followed, _engine_facts(module, self._ids), limits, self._notes)
         with self._lock:
-            gone = [each for each in self._all if not each.is_alive]
-            for each in gone[_ENDED_LIMIT:]:
-                self._all.remove(each)
-            self._all.append(made)
-        return made
+            gone = [limited for limited in self._all if not limited.is_alive]
+            for limited in gone[_ENDED_LIMIT:]:
+                self._all.remove(limited)
+            self._all.append(limited)
+        return limited
 
     def measurements(self) -> Iterator[Measurement]:
         """The calls counted since the last time, and the current distance of the calls from opt."""
         distances: dict[tuple[str, str | None], float] = {}
         with self._lock:
-            for each in self._all:
-                yield from each.new_calls()
-                distance = each.distance() if each.is_alive else None
+            for limited in self._all:
+                yield from limited.new_calls()
+                distance = limited.distance() if limited.is_alive else None
                 if distance is not None:
-                    key = each.name, each.engine.get(semconv.ENGINE_ID)
+                    key = limited.name, limited.engine.get(semconv.ENGINE_ID)
                     distances[key] = max(distance, distances.get(key, 0.0))
-            self._all = [each for each in self._all if each.is_alive]
+            self._all = [limited for limited in self._all if limited.is_alive]
         for (name, engine), distance in distances.items():
             facts: dict[str, Any] = {semconv.CALL_MODULE: name}
             if engine is not None:
@@ -103,8 +103,8 @@ class LimitFollowers:
 
 def _engine_facts(module: Any, ids: EngineIds) -> dict[str, str]:
     """The id of the module's engine; empty if the module has several engines, or one whose id is not known."""
-    found = {identity for part in contents_of(module) if (identity := ids.get(part)) is not None}
-    return {semconv.ENGINE_ID: found.pop()} if len(found) == 1 else {}
+    identities = {identity for part in contents_of(module) if (identity := ids.get(part)) is not None}
+    return {semconv.ENGINE_ID: identities.pop()} if len(identities) == 1 else {}
 
 
 class _Limited:

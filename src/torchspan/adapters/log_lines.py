@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torchspan import semconv
 from torchspan._base import reading
+from torchspan._base.errors import Guard
 from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key
-from torchspan.adapters._machinery.wrap import WrapperFactory
-from torchspan.engine import Event, Occurrence
+from torchspan.adapters.machinery.wrap import WrapperFactory
+from torchspan.engine import Callback, Event, Occurrence, Undo
+from torchspan.phase import COMPILE
 from torchspan.probes import Target
-from torchspan.probes.describe.log import (
+from torchspan.probes.describe.build import (
     LAST_ERROR,
     LOUDEST_QUIET,
     Line,
@@ -23,6 +26,70 @@ from torchspan.probes.describe.log import (
     tensorrt_line,
 )
 
+# --- filters on the libraries' loggers ------------------------------------------------------------------------------
+LOGGERS = ("torch_tensorrt", "torch_tensorrt [TensorRT Conversion Context]")
+"""The library's logger (loggers below it are included), and the logger that receives TensorRT's log: a child of the root logger."""
+
+
+class LogMarker:
+    """Calls `mark` with every record of Torch-TensorRT's loggers, before any handler receives the record.
+
+    It uses a filter, because a filter has no side effects. A handler on a logger would keep Python from printing warnings if
+    the program has not configured logging (`logging.lastResort`), and dictConfig would remove the handler. A filter receives
+    only the records of its own logger, so every logger below has the filter as well. New loggers are searched for whenever a
+    compilation starts.
+
+    callback: searches for new loggers, in the engine's pipeline. It does nothing until `install`.
+    """
+
+    def __init__(self, guard: Guard, mark: Callable[[logging.LogRecord], None]) -> None:
+        self._filter = _Marking(guard, mark)
+        self._is_installed = False
+        self.callback = Callback("looking for loggers", self._start, _nothing, frozenset({COMPILE}))
+
+    def install(self) -> Undo:
+        """Mark records from now on. Returns the undo."""
+        self._is_installed = True
+        self._look()
+        return self._remove
+
+    def _start(self, _event: Event) -> None:
+        if self._is_installed:
+            self._look()
+
+    def _look(self) -> None:
+        for logger in _loggers():
+            if self._filter not in logger.filters:
+                logger.addFilter(self._filter)
+
+    def _remove(self) -> None:
+        self._is_installed = False
+        for logger in _loggers():
+            logger.removeFilter(self._filter)
+
+
+class _Marking(logging.Filter):
+    def __init__(self, guard: Guard, mark: Callable[[logging.LogRecord], None]) -> None:
+        super().__init__()
+        self._mark = guard.around("marking log records")(mark)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        self._mark(record)
+        return True
+
+
+def _loggers() -> Iterator[logging.Logger]:
+    """The loggers that exist. None is created."""
+    for name, logger in list(logging.Logger.manager.loggerDict.items()):
+        if isinstance(logger, logging.Logger) and (name in LOGGERS or name.startswith(f"{LOGGERS[0]}.")):
+            yield logger
+
+
+def _nothing(_event: Event, _context: None) -> None:
+    """Nothing to do when a compilation ends."""
+
+
+# ------------------------------------------------------------------------------------------------------------------
 LINES_LIMIT = 20
 """Maximum number of different lines on one event. Further lines are counted."""
 
@@ -37,10 +104,10 @@ def tap_log(factory: WrapperFactory, redact: Callable[[str], str], target: Targe
     is not recorded. A line on one of the library's own threads is outside every event.
     """
     engine, peek = factory.engine, factory.engine.peek
-    guard, name = engine.guard, f"keeping lines of {target}"
     severities: Any = None
     """TensorRT's class of severities, once a line has had one."""
 
+    @engine.guard.around(f"keeping lines of {target}")
     def keep(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         nonlocal severities
         if len(args) > 1 and reading.is_of_library(type(args[1])) and type(attribute(args[1], "value")) is int:
@@ -55,7 +122,7 @@ def tap_log(factory: WrapperFactory, redact: Callable[[str], str], target: Targe
             # A build logs thousands of lines of information. Their severity is read here, without a call.
             severity: Any = args[1] if len(args) > 1 else None
             if type(severity) is not severities or severity.value < LOUDEST_QUIET:
-                guard.call(name, keep, args, kwargs)
+                keep(args, kwargs)
         return original(*args, **kwargs)
 
     return observed_log

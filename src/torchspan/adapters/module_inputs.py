@@ -19,9 +19,9 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.forks import renewed
 from torchspan._base.logs import Log
-from torchspan.adapters._machinery.notes import Notes
-from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters.followed_runs import FollowedModule, FollowedRuns
+from torchspan.adapters.machinery.notes import Notes
+from torchspan.adapters.machinery.ports import Ports
 from torchspan.engine import Engine, Event
 from torchspan.inputs.port import (
     CallHook,
@@ -150,8 +150,8 @@ class ModuleInputs:
         if not self._engine.active:
             return
         with self._lock:
-            known = self._all.get(id(module))
-            if known is not None and known.followed.module() is module:
+            present = self._all.get(id(module))
+            if present is not None and present.followed.module() is module:
                 return
             if len(self._all) >= MODULES_LIMIT:
                 self._warn_once()
@@ -160,8 +160,8 @@ class ModuleInputs:
             events = _ModuleEvents(followed, self._notes, self._runs)
             followers: list[Follower] = [events, _ModuleSizes(followed, self._sizes)]
             for make in self._makers:
-                made = self._engine.guard.call("following the calls of a module", make, followed, module, compilation)
-                followers += [] if made is None else [made]
+                calls = self._engine.guard.call("following the calls of a module", make, followed, module, compilation)
+                followers += [] if calls is None else [calls]
             traffic = Traffic(signature, self._every, followers, self._runs.waiting)
             self._all[id(module)] = _Following(
                 followed, traffic, CallHook(module, traffic.begin, comes_first=comes_first)
@@ -191,8 +191,8 @@ class ModuleInputs:
         """What has been gathered since the last time."""
         with self._lock:
             ended, self._ended = self._ended, []
-            for each in (*self._all.values(), *ended):
-                yield from each.new_calls()
+            for calls in (*self._all.values(), *ended):
+                yield from calls.new_calls()
             yield from self._sizes.taken()
 
     def close(self) -> None:
@@ -203,8 +203,8 @@ class ModuleInputs:
             watched.close()
         with self._lock:
             following = list(self._all.values())
-        for each in following:
-            each.hook.detach()
+        for calls in following:
+            calls.hook.detach()
 
 
 class _Following:
@@ -247,10 +247,10 @@ class _ModuleEvents:
             described = _described(self._name, shape)
         else:
             counted[semconv.CALL_COUNT] = shape.count
-            known = self._described.get(shape.number)
-            if known is None:
-                known = self._described[shape.number] = _described(self._name, shape)
-            described = known
+            labels = self._described.get(shape.number)
+            if labels is None:
+                labels = self._described[shape.number] = _described(self._name, shape)
+            described = labels
         self._notes.add_again(semconv.CALL_EVENT, described, counted)
         self._runs.called(self._module, described, counted)
 
@@ -280,8 +280,8 @@ class _Sizes:
     def add(self, sizes: list[_Size]) -> None:
         """Add these sizes."""
         with self._lock:
-            for each in sizes:
-                dimension = each[0]
+            for size in sizes:
+                dimension = size[0]
                 if dimension not in self._dimensions:
                     if len(self._dimensions) >= DIMENSIONS_LIMIT:
                         continue
@@ -291,14 +291,14 @@ class _Sizes:
                         semconv.CALL_PATH: path,
                         semconv.CALL_AXIS: axis,
                     }
-                if each in self._held or len(self._held) < SIZES_LIMIT:
-                    self._held[each] += 1
+                if size in self._held or len(self._held) < SIZES_LIMIT:
+                    self._held[size] += 1
 
     def taken(self) -> Iterator[Measurement]:
         """What is held; it is not held any more."""
         with self._lock:
-            held, self._held = self._held, Counter()
-        for (dimension, size), number in held.items():
+            pending, self._held = self._held, Counter()
+        for (dimension, size), number in pending.items():
             for _ in range(number):
                 yield semconv.METRIC_INPUT_SIZE, size, self._dimensions[dimension]
 
@@ -318,13 +318,13 @@ class _ModuleSizes:
         """The call's sizes are added."""
         if is_new:
             return
-        found = self._known.get(shape.number)
-        if found is None:
-            found = [
+        described = self._known.get(shape.number)
+        if described is None:
+            described = [
                 ((self._name, public_label(path), axis), size)
                 for path, leaf in shape.tensors.items()
                 for axis, size in enumerate(leaf.shape)
             ]
         if shape.number is not None:
-            self._known[shape.number] = found
-        self._sizes.add(found)
+            self._known[shape.number] = described
+        self._sizes.add(described)

@@ -11,7 +11,7 @@ from torchspan import semconv
 from torchspan._base.errors import FAILED
 from torchspan._base.reading import IDENTIFIER_LIMIT, attribute
 from torchspan._base.scratch import Key
-from torchspan.adapters._machinery.ports import Ports
+from torchspan.adapters.machinery.ports import Ports
 from torchspan.engine import (
     CURRENT,
     DETACHED,

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base.by_identity import ByIdentity
-from torchspan._base.errors import FAILED
-from torchspan.adapters._machinery.ports import Ports
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan._base.errors import FAILED, guarded
+from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Anchor, Audience, Decision, Event, Observed, Pick, RecordedRun
-from torchspan.probes import Call, Record, Run, Target
+from torchspan.probes import Call, Record, Runs, Target
 
 
 class RunCall(NamedTuple):
@@ -32,7 +32,7 @@ class RunCall(NamedTuple):
 class RunEvents:
     """Makes runs of one observed function as events."""
 
-    def __init__(self, factory: WrapperFactory, ports: Ports, target: Target, action: Run, function: Any) -> None:
+    def __init__(self, factory: WrapperFactory, ports: Ports, target: Target, action: Runs, function: Any) -> None:
         self._factory = factory
         self._engine = factory.engine
         self._ports = ports
@@ -89,7 +89,7 @@ class RunEvents:
         return run
 
     def _open(self, call: RunCall, *, is_first: bool = False, pick: Pick | None = None, **how: Any) -> Event | None:
-        facts = self._engine.guard.call("opening the event of a run", self._facts, call, is_first) or {}
+        facts = self._facts(call, is_first) or {}
         origin = self._factory.provenance.origin(call.runner)
         return self._engine.open(
             self._action.phase,
@@ -100,6 +100,7 @@ class RunEvents:
             **how,
         )
 
+    @guarded("opening the event of a run")
     def _facts(self, call: RunCall, is_first: bool) -> dict[str, Any]:
         facts, describe = self._factory.fixed_facts(self._action.phase), self._action.describe
         described = self._engine.guard.call("describing a run", describe, call.runner, call.inputs, is_first)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from torchspan._version import __version__
-from torchspan.cli import _streams as streams
+from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._command import Command, CommandError
 from torchspan.cli.demo import DemoCommand
 from torchspan.cli.doctor import DoctorCommand
@@ -75,16 +75,16 @@ def _parsed(words: list[str]) -> argparse.Namespace:
         # argparse would report the options that a command does not know with the usage of all commands.
         is_of_command = arguments.command is not None and unknown[0] in words[words.index(arguments.command) :]
         of = commands[arguments.command] if is_of_command else parser
-        known = [option for action in of._actions for option in action.option_strings]
-        of.error(f"unknown argument {unknown[0]}; {_meant(unknown[0].partition('=')[0], known)}")
+        options = [option for action in of._actions for option in action.option_strings]
+        of.error(f"unknown argument {unknown[0]}; {_meant(unknown[0].partition('=')[0], options)}")
     if arguments.command is None:
         parser.error(f"no command; expected one of {', '.join(COMMANDS)}")
     return arguments
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
-    similar = difflib.get_close_matches(word, known, 1)
-    return f"did you mean {similar[0]}?" if similar else f"expected one of {', '.join(known)}"
+def _meant(word: str, words: Iterable[str]) -> str:
+    similar = difflib.get_close_matches(word, words, 1)
+    return f"did you mean {similar[0]}?" if similar else f"expected one of {', '.join(words)}"
 
 
 def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:

@@ -15,10 +15,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple
 
-from torchspan.cli import _streams as streams
+from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._command import CommandError
 from torchspan.cli._signals import Signals
 
@@ -27,9 +26,9 @@ _PR_SET_PDEATHSIG = 1
 
 def find(program: str) -> str:
     """The file that a shell would start. Raises CommandError with a shell's status: 127 not found, 126 no program."""
-    found = shutil.which(program)
-    if found:
-        return found
+    executable = shutil.which(program)
+    if executable:
+        return executable
     is_script = program.endswith(".py") and Path(program).is_file()
     hint = f"; to run it with Python: torchspan run -- python {program}" if is_script else ""
     if Path(program).name == program:
@@ -63,8 +62,6 @@ def run(command: Sequence[str], environ: Mapping[str, str], then: Then, undo: Ca
     undo: called in another process when this one was killed meanwhile; the program does not outlive it either (Linux).
     Raises CommandError when the program cannot be started.
     """
-    if not hasattr(os, "fork"):
-        return _run_without_fork(command, environ, then)
     signals = Signals(command, undo)
     try:
         ended = _accompanied(command, environ, signals)
@@ -87,25 +84,6 @@ def _accompanied(command: Sequence[str], environ: Mapping[str, str], signals: Si
     with _start(command, environ, preexec_fn=prepare) as child:
         child.returncode = os.waitstatus_to_exitcode(signals.accompany(child.pid))
     return Ended(child.returncode, child.pid, time.monotonic_ns() - start_ns)
-
-
-def _run_without_fork(command: Sequence[str], environ: Mapping[str, str], then: Then) -> int:
-    """On Windows a console sends Ctrl-C and Ctrl-Break to the program as well."""
-    before = {number: signal.signal(number, _ignore) for number in (signal.SIGINT, signal.SIGBREAK)}  # type: ignore[attr-defined,unused-ignore]
-    start_ns = time.monotonic_ns()
-    try:
-        with _start(command, environ) as child:
-            status = child.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    with contextlib.suppress(KeyboardInterrupt):
-        then(Ended(status, child.pid, time.monotonic_ns() - start_ns))
-    return status
-
-
-def _ignore(_number: int, _frame: FrameType | None) -> None:
-    """A handler instead of SIG_IGN, which the program would inherit."""
 
 
 def _start(command: Sequence[str], environ: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:

@@ -8,27 +8,108 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchspan import phase, semconv
-from torchspan._base.folders import Folder
-from torchspan._launched.crash import read_crashes
-from torchspan._launched.report import RunReport, likely_reason, missing, problems, read_reports
-from torchspan._launched.settings import RunSettings
+from torchspan._files.folders import Folder
+from torchspan._launched.crash import Crash, read_crashes
+from torchspan._launched.run_report import RunReport, likely_reason, missing, problems, read_reports
+from torchspan._launched.run_settings import RunSettings
 from torchspan.cli import _output
-from torchspan.cli import _streams as streams
+from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._child import Ended
-from torchspan.cli._crash_line import crash_lines
 from torchspan.cli._output import Output
-from torchspan.cli._run_span import RunSpan
-from torchspan.cli._terminal import Terminal, printable
+from torchspan.cli._run_span import RunSpan, signal_name
+from torchspan.cli._terminal import Terminal, cells, printable
 from torchspan.cli.show import MOST_PARTS, Drawing, write_problems
 from torchspan.cli.waterfall import printable_spans, program_line
 from torchspan.environment_variables import TORCHSPAN_WITHOUT_GPU
 from torchspan.sdk import _path
-from torchspan.traces import Span, read, trees
+from torchspan.traces import Node, Span, Trace, UnfinishedSpan, read, trees
 
+# --- the line of a process that crashed -----------------------------------------------------------------------------
+_SIGNALS = {
+    "Segmentation fault": "SIGSEGV",
+    "Aborted": "SIGABRT",
+    "Bus error": "SIGBUS",
+    "Illegal instruction": "SIGILL",
+    "Floating point exception": "SIGFPE",
+    "Floating-point exception": "SIGFPE",
+}
+"""What `faulthandler` writes of a signal."""
+
+_MOST = 3
+
+
+def crash_lines(ended: Ended, crashes: Sequence[Crash], traces: Iterable[Trace], width: int | None) -> Iterator[str]:
+    """`SIGSEGV in tensorrt.build_engine (torch_tensorrt.compile · Sequential) at model.py:21 in forward`.
+
+    crashes: of the program and of processes below it.
+    width: columns; where the line is wider, the outermost work is left out. None: there is no limit.
+    A signal of which neither the stage nor the place is known has no line.
+    """
+    open_work = _open_work(traces)
+    is_killed = ended.status < 0
+    for crash in crashes[:_MOST]:
+        is_program = is_killed and crash.pid == ended.pid
+        name = signal_name(-ended.status) if is_program else _SIGNALS.get(crash.reason, crash.reason)
+        yield from _line(name, open_work.get(crash.pid), crash, width)
+    if is_killed and ended.pid not in {crash.pid for crash in crashes}:
+        yield from _line(signal_name(-ended.status), open_work.get(ended.pid), None, width)
+    more = len(crashes) - _MOST
+    if more > 0:
+        yield f"{more} more process{'es' * (more > 1)} crashed"
+
+
+def _line(name: str, node: Node | None, crash: Crash | None, width: int | None) -> Iterator[str]:
+    place = ""
+    if crash is not None and crash.file is not None:
+        line = "" if crash.line is None else f":{crash.line}"
+        place = f" at {crash.file}{line} in {crash.function}"
+    if node is None:
+        if place:
+            yield printable(f"{name}{place}")
+        return
+    stage, outermost = node, node
+    while outermost.parent is not None and _is_open(outermost.parent.span):
+        outermost = outermost.parent
+    around = "" if outermost is stage else f" ({_text(outermost.span)})"
+    whole = printable(f"{name} in {_text(stage.span)}{around}{place}")
+    fits = width is None or cells(whole) <= width
+    yield whole if fits else printable(f"{name} in {stage.span.name}{place}")
+
+
+def _text(span: Span) -> str:
+    model = span.attributes.get(semconv.MODEL_CLASS)
+    return f"{span.name} · {model}" if isinstance(model, str) else span.name
+
+
+def _open_work(traces: Iterable[Trace]) -> dict[int, Node]:
+    """By process, the innermost of torchspan's spans that were open at its end; the last one to start of several."""
+    nodes: dict[int, Node] = {}
+    for trace in traces:
+        for node in trace.nodes():  # parents first
+            pid = node.span.resource.get(semconv.PROCESS_PID)
+            if not _is_open(node.span) or not isinstance(pid, int):
+                continue
+            crashed = nodes.get(pid)
+            if crashed is None or node.span.start_ns >= crashed.span.start_ns:
+                nodes[pid] = node
+    return nodes
+
+
+def _is_open(span: Span) -> bool:
+    """Whether it is work of torchspan's that was open: without `torchspan.incomplete` its own end would be there."""
+    return (
+        isinstance(span, UnfinishedSpan)
+        and span.scope == semconv.SCOPE_NAME
+        and span.name != phase.RUN.name
+        and span.attributes.get(semconv.INCOMPLETE) is not True
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------------
 _PREFIX = "torchspan: "
 _TENSORRT_ALONE = "--without-gpu has no effect without PyTorch, which this program does not import: TensorRT needs a GPU to load an engine"
 
@@ -93,9 +174,9 @@ class Conclusion:
             say(f"{'' if spans else 'nothing was recorded: '}{number}: {cause}")
         without_gpu = self._advice_without_gpu(ended, reports, is_empty=bool(reason))
         if self.settings.inputs:
-            from torchspan.cli import _observed_inputs
+            from torchspan.cli import _inputs_file
 
-            if _observed_inputs.conclude(self.reports, self.output, self.settings.inputs, say):
+            if _inputs_file.conclude(self.reports, self.output, self.settings.inputs, say):
                 reason = ""
         if reason and not lost.number and without_gpu is None:
             what = (

@@ -7,8 +7,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from torchspan._base.kinds import Choice, Folder, Kind, Switch
 from torchspan._settings import SETTINGS
+from torchspan._settings.kinds import Choice, FolderPath, SettingKind, Switch
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         elif setting.option is not None:
             default = f"default: {setting.variable}, else {_help(setting.default_text or setting.default)}"
             text = f"{_help(setting.doc)} ({default})"
-            if isinstance(setting.kind, Folder):  # absolute: the program may start others elsewhere
+            if isinstance(setting.kind, FolderPath):  # absolute: the program may start others elsewhere
                 parser.add_argument(
                     setting.option, dest=setting.name, metavar="DIR", type=_checked(setting.kind), help=text
                 )
@@ -32,11 +32,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def variables(arguments: argparse.Namespace) -> dict[str, str]:
     """The environment variables that the given options stand for."""
-    given = {setting.variable: getattr(arguments, setting.name) for setting in SETTINGS if setting.option is not None}
-    return {variable: value for variable, value in given.items() if value is not None}
+    values = {setting.variable: getattr(arguments, setting.name) for setting in SETTINGS if setting.option is not None}
+    return {variable: value for variable, value in values.items() if value is not None}
 
 
-def _checked(kind: Kind) -> Callable[[str], Any]:
+def _checked(kind: SettingKind) -> Callable[[str], Any]:
     """What reads the value of an option, for argparse. Raises ArgumentTypeError."""
 
     def read(text: str) -> Any:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from torchspan._base.files import is_descriptor, open_existing
+from torchspan._files.opening import is_descriptor, open_existing
 from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import printable
 from torchspan.environment_variables import TORCHSPAN_FILE
@@ -123,11 +123,11 @@ def default() -> Output:
 
 def sizes(output: Output) -> Mapping[str, int]:
     """The bytes that stand in the files of a run before it. Names of something else have none."""
-    found = {}
+    values = {}
     for path in _path.written_files(output.template):
         with contextlib.suppress(OSError):
-            found[path] = os.lstat(path).st_size
-    return found
+            values[path] = os.lstat(path).st_size
+    return values
 
 
 def relative(path: str) -> str:

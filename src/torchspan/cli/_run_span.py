@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torchspan import phase, semconv
-from torchspan._launched.settings import RunSettings, parse_traceparent
+from torchspan._launched.run_settings import RunSettings, parse_traceparent
 from torchspan._settings import resolved_variable
 from torchspan._version import __version__
 from torchspan.cli._child import Ended

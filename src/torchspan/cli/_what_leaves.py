@@ -46,7 +46,7 @@ def _is_span_name(text: str) -> bool:
     return text.partition(" ")[0] in _PHASES and semconv.span_name(text) == text
 
 
-_PHASES = frozenset(each.name for each in phase.SPANS)
+_PHASES = frozenset(row.name for row in phase.SPANS)
 _ROWS: Mapping[str, semconv.Attribute] = {str(row): row for row in semconv.ATTRIBUTES}
 _OWN_PREFIXES = ("torchspan.", "torch_tensorrt.", "tensorrt.", "torch.")
 _ATTRIBUTES = frozenset(
@@ -87,7 +87,7 @@ def _type_at(place: Place) -> _Type:
 class Listing:
     """The strings by section and place, as lines. `rejected` counts those that their types do not let through."""
 
-    found: Mapping[Place, set[str]]
+    texts: Mapping[Place, set[str]]
     rejected: int = 0
     _whole: int = field(default=0, init=False)
     _untyped: int = field(default=0, init=False)
@@ -98,7 +98,7 @@ class Listing:
         In each, attributes that have numbers or booleans alone come last.
         """
         section = None
-        for place in sorted(self.found, key=lambda place: _position(place, has_strings=bool(self.found[place]))):
+        for place in sorted(self.texts, key=lambda place: _position(place, has_strings=bool(self.texts[place]))):
             name = _section(place)
             if name != section:
                 if section is not None:
@@ -108,7 +108,7 @@ class Listing:
             type_ = _type_at(place)
             key = f" {_spelled(place.key)}" if place.key else ""
             yield [(f"  {place.part.value}{key}", Style.PLAIN), (f": {type_.title}", Style.DIM)]
-            for text in sorted(self.found[place]):
+            for text in sorted(self.texts[place]):
                 yield self._line(text, type_)
         yield [("", Style.PLAIN)]
         yield from self._summary()
@@ -125,8 +125,8 @@ class Listing:
         return [(f'    {mark} "{_spelled(text)}"', style)]
 
     def _summary(self) -> Iterator[Line]:
-        count = sum(map(len, self.found.values()))
-        yield [(f"{plural(count, 'distinct string')} in {plural(len(self.found), 'place')}", Style.STRONG)]
+        count = sum(map(len, self.texts.values()))
+        yield [(f"{plural(count, 'distinct string')} in {plural(len(self.texts), 'place')}", Style.STRONG)]
         if self.rejected:
             verb = "is" if self.rejected == 1 else "are"
             whole = f"; {self._whole} where TORCHSPAN_CAPTURE=text records whole texts" if self._whole else ""

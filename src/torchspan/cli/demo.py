@@ -9,11 +9,11 @@ import os
 import sys
 
 from torchspan.cli import _child
-from torchspan.cli import _streams as streams
+from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._command import CommandError
 from torchspan.cli._options import add_options, variables
 from torchspan.cli._output import Output, named
-from torchspan.cli._scratch import scratch_folder
+from torchspan.cli._run_folder import scratch_folder
 from torchspan.cli.run import run_program
 from torchspan.sdk import _path
 

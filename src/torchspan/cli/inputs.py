@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from torchspan.cli import _streams as streams
+from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import Style, Terminal, printable
 
@@ -42,12 +42,12 @@ class InputsCommand:
         from torchspan.inputs.port import Document, merging
 
         documents = [_read(file) for file in arguments.files]
-        found = merging.grouped([observation for document in documents for observation in document.observations])
-        if not found:
+        reports = merging.grouped([observation for document in documents for observation in document.observations])
+        if not reports:
             raise CommandError(_nothing(arguments.files, documents), 2)
         if arguments.output:
-            _write(Document(found), arguments.output, arguments.files)
-        return _print_texts(found) if arguments.torch_tensorrt else _print_reports(found)
+            _write(Document(reports), arguments.output, arguments.files)
+        return _print_texts(reports) if arguments.torch_tensorrt else _print_reports(reports)
 
 
 def _nothing(files: Sequence[str], documents: Sequence[Document]) -> str:
@@ -57,30 +57,30 @@ def _nothing(files: Sequence[str], documents: Sequence[Document]) -> str:
     return printable(f"no calls were observed in {', '.join(files)} ({why})")
 
 
-def _print_reports(found: Sequence[Portable]) -> int:
+def _print_reports(reports: Sequence[Portable]) -> int:
     from torchspan.inputs.port import InputObserver
 
     terminal = Terminal(sys.stdout)
-    for index, each in enumerate(found):
-        text = ("\n" if index else "") + InputObserver._of(each).report(terminal.width)
+    for index, report in enumerate(reports):
+        text = ("\n" if index else "") + InputObserver._of(report).report(terminal.width)
         terminal.write([(printable(line), Style.PLAIN)] for line in text.splitlines())
     return 0
 
 
-def _print_texts(found: Sequence[Portable]) -> int:
+def _print_texts(reports: Sequence[Portable]) -> int:
     """The text for each method, below a comment with its name."""
     from torchspan.inputs.port import InputObserver
 
     status = 0
-    for each in found:
+    for report in reports:
         try:
-            text = InputObserver._of(each).infer_profile().to_python()
+            text = InputObserver._of(report).infer_profile().to_python()
         except RuntimeError as error:
-            streams.say(f"torchspan inputs: {printable(each.name)}: {printable(str(error))}")
+            streams.say(f"torchspan inputs: {printable(report.name)}: {printable(str(error))}")
             status = 1
         else:
             Terminal(sys.stdout).write(
-                [(printable(line), Style.PLAIN)] for line in (f"# {each.name}", *text.splitlines())
+                [(printable(line), Style.PLAIN)] for line in (f"# {report.name}", *text.splitlines())
             )
     return status
 

@@ -9,19 +9,41 @@ import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from torchspan._launched.settings import RunSettings, new_span
+from torchspan import _launched
+from torchspan._launched.run_settings import RunSettings, new_span
 from torchspan._settings import resolved_variable
 from torchspan.cli import _child
 from torchspan.cli import _output as _output_file
 from torchspan.cli._command import CommandError
 from torchspan.cli._conclusion import Conclusion, say
-from torchspan.cli._environment import environment
 from torchspan.cli._options import add_options, variables
 from torchspan.cli._output import Output
-from torchspan.cli._scratch import remove, scratch_folder
-from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_RUN_EXIT_TIMEOUT
+from torchspan.cli._run_folder import remove, scratch_folder
+from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_RUN, TORCHSPAN_RUN_EXIT_TIMEOUT
 
+# --- the environment of the program ---------------------------------------------------------------------------------
+SITE = str(Path(_launched.__file__).parent / "site")
+"""The folder of the `sitecustomize` that starts torchspan in each Python process."""
+
+
+def environment(base: Mapping[str, str], settings: RunSettings, variables: Mapping[str, str]) -> dict[str, str]:
+    """The program's environment: the user's own, plus what starts torchspan in each Python process.
+
+    variables: those of the settings that the command line gives; they win over the user's own.
+    """
+    added = {"PYTHONPATH": _python_path(base.get("PYTHONPATH", "")), TORCHSPAN_RUN: settings.to_text()}
+    return {**base, **added, **variables}
+
+
+def _python_path(users: str) -> str:
+    """The folder of `run` first, then exactly the user's entries (an empty one means the current folder)."""
+    entries = [entry for entry in users.split(os.pathsep) if entry != SITE] if users else []
+    return os.pathsep.join([SITE, *entries])
+
+
+# ------------------------------------------------------------------------------------------------------------------
 _NEEDED = ("opentelemetry.sdk", "opentelemetry.instrumentation")
 
 
@@ -88,6 +110,10 @@ def run_program(
     inputs: the classes whose calls are observed.
     Raises CommandError when it cannot be started. After that the status is the program's, whatever fails here.
     """
+    if not hasattr(os, "fork"):
+        raise CommandError(
+            "`torchspan run` needs Linux or macOS; on Windows, instrument the program: opentelemetry-instrument"
+        )
     program = _child.find(command[0])
     _require_opentelemetry()
     sizes = _output_file.sizes(output)
@@ -126,10 +152,10 @@ def _require_opentelemetry() -> None:
 
 
 def _exit_seconds() -> float:
-    found = resolved_variable(TORCHSPAN_RUN_EXIT_TIMEOUT)
-    if found.refused is not None:
-        say(found.refused)
-    return float(found.value)
+    limit = resolved_variable(TORCHSPAN_RUN_EXIT_TIMEOUT)
+    if limit.refused is not None:
+        say(limit.refused)
+    return float(limit.value)
 
 
 def _is_installed(name: str) -> bool:

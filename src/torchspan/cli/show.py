@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
 from torchspan import phase, semconv
-from torchspan._base.files import open_own, regular_or_named
+from torchspan._files.opening import open_own, regular_or_named
 from torchspan.cli._command import CommandError
 from torchspan.cli._svg import Picture
 from torchspan.cli._terminal import Line, Style, Terminal, broken, printable
@@ -119,9 +119,9 @@ def _opened(file: str, inputs: Sequence[str]) -> int:
 
 def _list(paths: Sequence[str]) -> int:
     file = _read(paths, strings)
-    if not file.found:
+    if not file.texts:
         raise CommandError(_nothing(paths, file, "strings"), 2)
-    listing = Listing(file.found)
+    listing = Listing(file.texts)
     Terminal(sys.stdout).write(listing.lines())
     sys.stdout.flush()
     write_problems(file)
@@ -248,9 +248,9 @@ def _chosen(spans: Sequence[Span], wanted: str, paths: Sequence[str]) -> list[Sp
     chosen = [span for span in spans if span.trace_id.startswith(wanted.lower())]
     if chosen:
         return chosen
-    found = list(dict.fromkeys(trace.trace_id for trace in trees(spans)))
-    ids = ", ".join(found[:3])
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    trace_ids = list(dict.fromkeys(trace.trace_id for trace in trees(spans)))
+    ids = ", ".join(trace_ids[:3])
+    more = f" and {len(trace_ids) - 3} more" if len(trace_ids) > 3 else ""
     verb = "have" if len(paths) > 1 else "has"
     they = "they have" if len(paths) > 1 else "it has"
     raise CommandError(f"{printable(_names(paths))} {verb} no trace {printable(wanted)}; {they} {ids}{more}", 2)

@@ -368,7 +368,7 @@ def _finish(state: EventState) -> None:
             raise
 
 
-class Running:
+class RunningEngine:
     """The running engine of this process, for functions that the program itself calls.
 
     engine: the one that the bridge has made. None before that, and after its end.
@@ -385,5 +385,5 @@ class Running:
         self.engine = None
 
 
-RUNNING = Running()
+RUNNING = RunningEngine()
 """There is one bridge in a process."""

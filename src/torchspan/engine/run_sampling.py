@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from torchspan._base.sampling_rules import SamplingRules
+from torchspan._sampling.rules import SamplingRules
 from torchspan.engine.rate_limits import RateLimits
 from torchspan.engine.runs import FOR_ITSELF, PASS, Around, Decision, Pick, Surroundings, Verdict
 from torchspan.subscribers.sampling import renew_after_fork

@@ -20,8 +20,8 @@ from torchspan.inputs.inferred.exports import ExportedModel, export
 from torchspan.inputs.inferred.inference import Inference, made, made_flat, passed
 from torchspan.inputs.observed.attachments import attach
 from torchspan.inputs.observed.leaves import Path
-from torchspan.inputs.observed.observations import Call, Observations, Snapshot
-from torchspan.inputs.observed.origins import Elsewhere, Live, Source, method_signature
+from torchspan.inputs.observed.observations import ModuleCall, ObservedCalls, Snapshot
+from torchspan.inputs.observed.origins import CallSource, Elsewhere, Live, method_signature
 from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
 from torchspan.inputs.observed.trees import LEAVES_LIMIT, Reader, SymbolicCallError, TooManyLeavesError, Tree
 from torchspan.inputs.profiled.compiler_inputs import made_inputs
@@ -78,7 +78,7 @@ class InputObserver:
         self.value_if_missing: dict[str | int, Any] = dict(value_if_missing or {})
         self._keep = keep_tensors
         self._lock = renewed(self, "_lock", threading.Lock)
-        self._observed: Source | None = None
+        self._observed: CallSource | None = None
         self._removed: frozenset[str] = frozenset()
         self._unknown: frozenset[str] = frozenset()
         """What `remove_inputs` was given, and the signature cannot take."""
@@ -164,17 +164,17 @@ class InputObserver:
             TypeError, ValueError: An argument that is named does not exist.
         """
         if self._observed is None:
-            return [*findings.of_counts(Observations().snapshot().counts)]
+            return [*findings.of_counts(ObservedCalls().snapshot().counts)]
         snapshot = self._observed.snapshot()
         removed = self._removed | self._unknown
-        found = [
+        shapes = [
             *findings.of_counts(snapshot.counts),
             *findings.of_removed(removed, self._observed.signature, snapshot),
         ]
         if not snapshot.shapes:
-            return found
+            return shapes
         has_batch = _batch_rule(self._observed.signature, set_batch_dimension_for)
-        return [*found, *findings.of_calls(self._aligned(self._observed, snapshot), has_batch)]
+        return [*shapes, *findings.of_calls(self._aligned(self._observed, snapshot), has_batch)]
 
     def remove_inputs(self, input_names: Collection[str | int]) -> int:
         """Leave arguments out of everything that is inferred, of later calls too.
@@ -197,8 +197,8 @@ class InputObserver:
         if isinstance(input_names, str):
             raise TypeError(f"input_names must be a collection of names, such as [{input_names!r}], not a string")
         signature = observed.signature
-        unknown = frozenset(each for each in input_names if isinstance(each, str) and not signature.accepts(each))
-        names = {signature.find(each, "remove_inputs") for each in input_names if each not in unknown}
+        unknown = frozenset(name for name in input_names if isinstance(name, str) and not signature.accepts(name))
+        names = {signature.find(name, "remove_inputs") for name in input_names if name not in unknown}
         variadic = sorted(names & {signature.var_positional, signature.var_keyword})
         if variadic:
             raise ValueError(
@@ -246,7 +246,7 @@ class InputObserver:
         observed, snapshot, alignment = self._alignment()
         inference = Inference(alignment)
         values: Mapping[Path, Any] = {}
-        call: Call | None = None
+        call: ModuleCall | None = None
         if index_or_args_or_kwargs is None:
             trees = inference.usual_example()
         elif isinstance(index_or_args_or_kwargs, int) and not isinstance(index_or_args_or_kwargs, bool):
@@ -258,9 +258,9 @@ class InputObserver:
             values = call.inputs_kept or values
         if flat:
             return made_flat(trees, values)
-        found = made(trees, values)
-        layout = inference.layout([*found], as_args_kwargs=as_args_kwargs)
-        args, kwargs = passed(found, layout, observed.signature)
+        values_by_name = made(trees, values)
+        layout = inference.layout([*values_by_name], as_args_kwargs=as_args_kwargs)
+        args, kwargs = passed(values_by_name, layout, observed.signature)
         if as_args_kwargs:
             return args, kwargs
         return kwargs or args
@@ -416,15 +416,15 @@ class InputObserver:
             raise TypeError(
                 f"kwargs must be a dictionary of the keyword arguments, not an object of {type(kwargs).__name__}"
             )
-        observed, found = self._checked(), self._profile(profile)
+        observed, inferred = self._checked(), self._profile(profile)
         try:
             bound = observed.signature.bind(args, kwargs or {})
         except UnfitCallError:
-            known = ", ".join(observed.signature.names)
-            raise ValueError(f"The arguments given to mark_dynamic do not fit the signature ({known}).") from None
+            accepted = ", ".join(observed.signature.names)
+            raise ValueError(f"The arguments given to mark_dynamic do not fit the signature ({accepted}).") from None
         values: dict[Path, Any] = {}
         _read("mark_dynamic", bound.arguments, values)
-        return mark_dynamic(found, values)
+        return mark_dynamic(inferred, values)
 
     # --- reports and files -------------------------------------------------------------------------------------------
     def report(self, width: int = 100) -> str:
@@ -448,7 +448,7 @@ class InputObserver:
         if isinstance(width, bool) or not isinstance(width, int):
             raise TypeError(f"width must be a number of columns (int), not {width!r}")
         if self._observed is None:
-            return reports.report("No method", Observations().snapshot(), None, self.findings(), width)
+            return reports.report("No method", ObservedCalls().snapshot(), None, self.findings(), width)
         snapshot = self._observed.snapshot()
         alignment = self._aligned(self._observed, snapshot) if snapshot.shapes else None
         return reports.report(self._observed.name, snapshot, alignment, self.findings(), width)
@@ -546,19 +546,19 @@ class InputObserver:
             if not isinstance(other, InputObserver):
                 hint = ": write merge(*others)" if isinstance(other, (list, tuple)) else ""
                 raise TypeError(f"merge takes objects of InputObserver, not {other!r}{hint}")
-        return self._of(merging.merged([each._portable(True) for each in (self, *others)]))
+        return self._of(merging.merged([observer._portable(True) for observer in (self, *others)]))
 
     @classmethod
-    def _of(cls, given: Portable) -> InputObserver:
+    def _of(cls, portable: Portable) -> InputObserver:
         """Make an observer with calls that another process observed."""
-        found = cls()
-        found._observed = Elsewhere(given)
-        found._removed = given.removed
-        return found
+        observer = cls()
+        observer._observed = Elsewhere(portable)
+        observer._removed = portable.removed
+        return observer
 
     def _portable(self, values: bool) -> Portable:
-        given = replace(self._checked().portable(), removed=self._removed)
-        return given if values else without_values(given)
+        portable = replace(self._checked().portable(), removed=self._removed)
+        return portable if values else without_values(portable)
 
     def check_discrepancies(
         self, compiled: Any, atol: float = 1e-4, rtol: float = 0.1, skip_none: bool = True
@@ -579,15 +579,15 @@ class InputObserver:
             RuntimeError: No call was kept: the observer was made without `keep_tensors`.
         """
         observed = self._checked()
-        kept = [each for each in observed.snapshot().calls if each.inputs_kept is not None]
+        kept = [call for call in observed.snapshot().calls if call.inputs_kept is not None]
         if not kept:
             raise RuntimeError(
                 "No call was kept. Create the observer with InputObserver(keep_tensors=N) to keep N calls."
             )
-        check = discrepancies.Check(observed.signature, atol, rtol, skip_none=skip_none)
+        check = discrepancies.CallCheck(observed.signature, atol, rtol, skip_none=skip_none)
         return [{"index": index, **check.run(compiled, call)} for index, call in enumerate(kept)]
 
-    def _checked(self) -> Source:
+    def _checked(self) -> CallSource:
         if self._observed is None:
             raise NothingObservedError("No call was observed. Call the model inside `with observer(model):`.")
         return self._observed
@@ -599,12 +599,12 @@ class InputObserver:
             raise TypeError(f"profile must be what infer_profile() returns, not {profile!r}")
         return profile
 
-    def _alignment(self) -> tuple[Source, Snapshot, Alignment]:
+    def _alignment(self) -> tuple[CallSource, Snapshot, Alignment]:
         observed = self._checked()
         snapshot = observed.snapshot()
         return observed, snapshot, self._aligned(observed, snapshot)
 
-    def _aligned(self, observed: Source, snapshot: Snapshot) -> Alignment:
+    def _aligned(self, observed: CallSource, snapshot: Snapshot) -> Alignment:
         return Alignment(snapshot, observed.signature, observed.absent_values, self._removed)
 
 
@@ -638,11 +638,13 @@ class _Block:
                 observed.attachment = None
 
 
-def _absent_values(signature: CallSignature, given: Mapping[str | int, Any]) -> dict[str, Tree]:
-    return _read("value_if_missing", {signature.find(key, "value_if_missing"): value for key, value in given.items()})
+def _absent_values(signature: CallSignature, arguments: Mapping[str | int, Any]) -> dict[str, Tree]:
+    return _read(
+        "value_if_missing", {signature.find(key, "value_if_missing"): value for key, value in arguments.items()}
+    )
 
 
-def _call_at(snapshot: Snapshot, index: int) -> Call:
+def _call_at(snapshot: Snapshot, index: int) -> ModuleCall:
     number = len(snapshot.calls)
     if not -number <= index < number:
         more = f" of {snapshot.counts.completed:,}" if snapshot.counts.completed > number else ""
@@ -652,21 +654,21 @@ def _call_at(snapshot: Snapshot, index: int) -> Call:
     return snapshot.calls[index]
 
 
-def _given(signature: CallSignature, given: object) -> tuple[Call, dict[Path, Any]]:
+def _given(signature: CallSignature, layout: object) -> tuple[ModuleCall, dict[Path, Any]]:
     """The call that a user wrote out."""
-    if isinstance(given, tuple):
-        args, kwargs = given, {}
-    elif isinstance(given, dict):
-        args, kwargs = (), given
+    if isinstance(layout, tuple):
+        args, kwargs = layout, {}
+    elif isinstance(layout, dict):
+        args, kwargs = (), layout
     else:
-        raise TypeError(f"infer_arguments takes an index, a tuple of arguments or a dictionary of them, not {given!r}")
+        raise TypeError(f"infer_arguments takes an index, a tuple of arguments or a dictionary of them, not {layout!r}")
     try:
         bound = signature.bind(args, kwargs)
     except UnfitCallError:
-        known = ", ".join(signature.names)
-        raise ValueError(f"The arguments given to infer_arguments do not fit the signature ({known}).") from None
+        accepted = ", ".join(signature.names)
+        raise ValueError(f"The arguments given to infer_arguments do not fit the signature ({accepted}).") from None
     values: dict[Path, Any] = {}
-    return Call(_read("infer_arguments", bound.arguments, values), bound.by_keyword, -1), values
+    return ModuleCall(_read("infer_arguments", bound.arguments, values), bound.by_keyword, -1), values
 
 
 def _read(what: str, arguments: Mapping[str, Any], values: dict[Path, Any] | None = None) -> dict[str, Tree]:
@@ -685,21 +687,21 @@ def _batch_rule(signature: CallSignature, given: Collection[str | int] | bool | 
         return lambda _name: bool(given)
     if isinstance(given, str) or not isinstance(given, Collection):
         raise TypeError(f"set_batch_dimension_for must be True or a set of names and positions, not {given!r}")
-    names = {signature.find(each, "set_batch_dimension_for") for each in given}
+    names = {signature.find(name, "set_batch_dimension_for") for name in given}
     return lambda name: name in names
 
 
-def _dimension_rule(signature: CallSignature, given: DimensionNames) -> Callable[[Path, int], Any]:
-    if given is None or given is False:
+def _dimension_rule(signature: CallSignature, rule: DimensionNames) -> Callable[[Path, int], Any]:
+    if rule is None or rule is False:
         from torch.export import Dim
 
         return lambda _path, _axis: Dim.DYNAMIC
-    if given is not True and not isinstance(given, Mapping):
-        raise TypeError(f"dim_names must be True or a dictionary by argument and dimension, not {given!r}")
-    chosen = {} if given is True else {signature.find(name, "dim_names"): names for name, names in given.items()}
+    if rule is not True and not isinstance(rule, Mapping):
+        raise TypeError(f"dim_names must be True or a dictionary by argument and dimension, not {rule!r}")
+    chosen = {} if rule is True else {signature.find(name, "dim_names"): names for name, names in rule.items()}
 
     def dimension(path: Path, axis: int) -> str:
         names = chosen.get(str(path[0]), {})
-        return names[axis] if axis in names else f"{'_'.join(str(each) for each in path)}_dim_{axis}"
+        return names[axis] if axis in names else f"{'_'.join(str(part) for part in path)}_dim_{axis}"
 
     return dimension

@@ -110,14 +110,14 @@ class AddedCallbacks:
         lease = self._lease
         if lease is None:
             return list(self._of_process)
-        found = list(self._of_process)
+        added_here = list(self._of_process)
         for token in lease.variable.get():
             added = token.added() if token.key == self._key else None
             if added is not None and added.is_on:
-                found.append(added)
+                added_here.append(added)
         if self._of_process:
-            found.sort(key=lambda each: each.number)
-        return found
+            added_here.sort(key=lambda observer: observer.number)
+        return added_here
 
     def add_to_process(self, added: Added) -> None:
         """Add a callback that is called in every thread."""
@@ -137,7 +137,7 @@ class AddedCallbacks:
         added.is_on = False
         token = added.token()
         if token is None:
-            self._of_process = tuple(each for each in self._of_process if each is not added)
+            self._of_process = tuple(other for other in self._of_process if other is not added)
         else:
             self._of_contexts.pop(token, None)
             self._hold()
@@ -145,6 +145,6 @@ class AddedCallbacks:
     def _hold(self, *more: _Token) -> None:
         """Have the current context hold what is left, and `more`."""
         if self._lease is not None:
-            held = (each for each in self._lease.variable.get() if each.key == self._key)
-            left = [each for each in held if (added := each.added()) is not None and added.is_on]
+            of_key = (local for local in self._lease.variable.get() if local.key == self._key)
+            left = [local for local in of_key if (added := local.added()) is not None and added.is_on]
             self._lease.variable.set((*left, *more))

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchspan import _dynamo_safety
 from torchspan._base.errors import ErrorPolicy
-from torchspan._base.removable import Removable
 from torchspan.observers._checks import checked_policy
 from torchspan.observers._observable import CallableObservers, make_observable
 from torchspan.observers._observer import Observer
 from torchspan.subscribers.registry import REGISTRY
+from torchspan.subscribers.removable import Removable
 
 if TYPE_CHECKING:
     from torchspan._base.patching import Patches
@@ -44,8 +44,8 @@ class _Observed(Observation):
 
     @property
     def observers(self) -> CallableObservers:
-        found: CallableObservers = _NEVER_FIRED if self._observed is None else self._observed.observers
-        return found
+        observers: CallableObservers = _NEVER_FIRED if self._observed is None else self._observed.observers
+        return observers
 
     def remove(self) -> None:
         if self._patches is None or _dynamo_safety.is_tracing():
@@ -53,7 +53,7 @@ class _Observed(Observation):
         with REGISTRY.changing():
             patches, self._patches = self._patches, None
             _ACTIVE.discard(self)
-            patches.undo(above=[each._patches for each in _ACTIVE if each._patches is not None])
+            patches.undo(above=[proxy._patches for proxy in _ACTIVE if proxy._patches is not None])
             self._observed._torchspan_site.ended()
 
 
@@ -124,7 +124,7 @@ def _find(target: str, module: ModuleType, path: list[str]) -> tuple[Any, str]:
             raise TypeError(f"{target} cannot be observed: {part} is not a class")
     name = path[-1]
     if name not in vars(holder):
-        owner = next((each for each in getattr(holder, "__mro__", ()) if name in vars(each)), None)
+        owner = next((class_ for class_ in getattr(holder, "__mro__", ()) if name in vars(class_)), None)
         if owner is not None:
             raise AttributeError(f"{target} is inherited: observe {owner.__module__}:{owner.__qualname__}.{name}")
         _missing(target, holder, name)

@@ -99,7 +99,7 @@ class ObservedCallable(Protocol[P, R]):
         ) -> Callable[Q, R]: ...
 
 
-class Site:
+class ObservableSite:
     """An observed function: its pair of observers, and the gate that its wrapper tests."""
 
     def __init__(self, function: Callable[..., Any], policy: ErrorPolicy | None) -> None:
@@ -154,7 +154,7 @@ class ObservedCall:
 
     __slots__ = ("_begun", "_recorder", "observed", "resumes", "site")
 
-    def __init__(self, site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool) -> None:
+    def __init__(self, site: ObservableSite, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool) -> None:
         self.site = site
         self.resumes = resumes
         self.observed = Observed(site.function, args, kwargs)
@@ -260,7 +260,7 @@ def make_observable(orig_func: Callable[P, R], policy: ErrorPolicy | None = None
     if isinstance(orig_func, type) or not callable(orig_func):
         hint = ": observe its methods" if isinstance(orig_func, type) else ""
         raise TypeError(f"only a function can be observed, not {orig_func!r}{hint}")
-    site = Site(orig_func, checked_policy(policy))
+    site = ObservableSite(orig_func, checked_policy(policy))
     observed: Any = wrapped(orig_func, site, site.gate)
     observed.observers = site.observers
     observed.orig_func = orig_func

@@ -9,13 +9,13 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 from torchspan import _dynamo_safety
 from torchspan._base.errors import ErrorPolicy
-from torchspan._base.removable import Removable
 from torchspan.observers._added import Added, AddedCallbacks
 from torchspan.observers._checks import checked_policy, checked_scope
 from torchspan.subscribers import local_state
 from torchspan.subscribers.checks import check_text
 from torchspan.subscribers.recording import RECORDING, Recording
 from torchspan.subscribers.registry import REGISTRY
+from torchspan.subscribers.removable import Removable
 
 Callback = Callable[..., Any]
 C = TypeVar("C", bound=Callback)
@@ -276,10 +276,10 @@ class Callbacks:
         raise ValueError(f"{callback!r} is not among the callbacks of {self._observer!r} here")
 
     def __iter__(self) -> Iterator[Callback]:
-        return iter([each.callback for each in self._observer._here()])
+        return iter([added.callback for added in self._observer._here()])
 
     def __len__(self) -> int:
         return len(self._observer._here())
 
     def __contains__(self, callback: object) -> bool:
-        return any(each == callback for each in self)
+        return any(registered == callback for registered in self)

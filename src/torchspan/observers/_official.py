@@ -4,30 +4,39 @@
 from __future__ import annotations
 
 import difflib
+import keyword
 from typing import Any, NoReturn
 
 from torchspan.engine import Event
 from torchspan.observers._observable import CallableObservers, ObserveContext
 from torchspan.observers._observer import PartObserver
-from torchspan.phase import Phase
+from torchspan.phase import PHASES, Phase
 from torchspan.subscribers.registry import REGISTRY
 
 OFFICIAL: dict[str, tuple[Phase, CallableObservers]] = {}
 """Name below `torchspan.observers` -> phase and pair."""
 
 
-def official(name: str, phase: Phase) -> CallableObservers:
-    """Make the pair of a phase. name: its name below `torchspan.observers`."""
-    pair = _Feed(name, phase).pair
-    OFFICIAL[name] = (phase, pair)
-    return pair
+def pairs_of(library: str) -> dict[str, CallableObservers]:
+    """Make the pairs of a library's phases, by their names in its module: `export_trace` for `torch.export.trace`.
+
+    The module declares the names with their types, for editors. A phase without a declaration has its pair all the same.
+    """
+    pairs = {}
+    for phase in PHASES:
+        if phase.name.startswith(f"{library}."):
+            name = phase.name.removeprefix(f"{library}.").replace(".", "_")
+            name += "_" * keyword.iskeyword(name)
+            pairs[name] = _Feed(f"{library}.{name}", phase).pair
+            OFFICIAL[f"{library}.{name}"] = (phase, pairs[name])
+    return pairs
 
 
 def missing(module: str, name: str) -> NoReturn:
     """Raises the AttributeError of a module of this package that has no `name`, with the official observers that exist."""
-    known = {each.rpartition(".")[2]: each for each in OFFICIAL}
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f": did you mean observers.{known[near[0]]}?" if near else "."
+    full_names = {full_name.rpartition(".")[2]: full_name for full_name in OFFICIAL}
+    near = difflib.get_close_matches(name, full_names, 1)
+    hint = f": did you mean observers.{full_names[near[0]]}?" if near else "."
     raise AttributeError(f"{module} has no {name!r}{hint} Official observers: {', '.join(OFFICIAL)}")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from torchspan import phase
 from torchspan.observers._observable import CallableObservers
-from torchspan.observers._official import missing, official
+from torchspan.observers._official import missing, pairs_of
 
 __all__ = [
     "build_engine",
@@ -18,24 +17,26 @@ __all__ = [
     "parse",
 ]
 
-parse: CallableObservers = official("tensorrt.parse", phase.PARSE)
+parse: CallableObservers
 """The parsing of an ONNX model into a network by TensorRT's parser."""
 
-build_engine: CallableObservers = official("tensorrt.build_engine", phase.BUILD_ENGINE)
+build_engine: CallableObservers
 """The build of one network by TensorRT's builder."""
 
-build_phase: CallableObservers = official("tensorrt.build_phase", phase.BUILD_PHASE)
+build_phase: CallableObservers
 """One phase of a build, as TensorRT's progress monitor reports it. Only if `TORCHSPAN_BUILD_PHASES` enables build phases."""
 
-deserialize_engine: CallableObservers = official("tensorrt.deserialize_engine", phase.DESERIALIZE_ENGINE)
+deserialize_engine: CallableObservers
 """The deserialization of an engine by TensorRT."""
 
-create_context: CallableObservers = official("tensorrt.create_context", phase.CREATE_CONTEXT)
+create_context: CallableObservers
 """The creation of an execution context of an engine, including its device memory."""
 
-execute: CallableObservers = official("tensorrt.execute", phase.RUN_CONTEXT)
+execute: CallableObservers
 """One run of an execution context that the program itself uses, as the host sees it: the device may still be working at
 the end."""
+
+globals().update(pairs_of("tensorrt"))
 
 if not TYPE_CHECKING:  # a type checker knows the names
 

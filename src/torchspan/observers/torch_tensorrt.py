@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from torchspan import phase
 from torchspan.observers._observable import CallableObservers
-from torchspan.observers._official import missing, official
+from torchspan.observers._official import missing, pairs_of
 
 __all__ = [
     "compile",
@@ -29,56 +28,58 @@ __all__ = [
     "trace",
 ]
 
-compile: CallableObservers = official("torch_tensorrt.compile", phase.COMPILE)  # noqa: A001 - the name of the phase
+compile: CallableObservers  # noqa: A001 - the name of the phase
 """One compilation by Torch-TensorRT, from the entry point that the user called to the compiled module."""
 
-convert_to_engine: CallableObservers = official("torch_tensorrt.convert_to_engine", phase.CONVERT_TO_ENGINE)
+convert_to_engine: CallableObservers
 """The conversion of a whole model to the bytes of one TensorRT engine, without a compiled module around it."""
 
-refit: CallableObservers = official("torch_tensorrt.refit", phase.REFIT)
+refit: CallableObservers
 """The replacement of the weights in the engines of a compiled module, without building the engines again."""
 
-save: CallableObservers = official("torch_tensorrt.save", phase.SAVE)
+save: CallableObservers
 """Writing a compiled module to a file."""
 
-load: CallableObservers = official("torch_tensorrt.load", phase.LOAD)
+load: CallableObservers
 """Reading a compiled module from a file, including its engines."""
 
-trace: CallableObservers = official("torch_tensorrt.trace", phase.TRACE)
+trace: CallableObservers
 """`torch_tensorrt.dynamo.trace`, which makes an exported program from a module."""
 
-lower_pre_export: CallableObservers = official("torch_tensorrt.lower_pre_export", phase.LOWER_PRE_EXPORT)
+lower_pre_export: CallableObservers
 """Lowering passes that run before decomposition."""
 
-decompose: CallableObservers = official("torch_tensorrt.decompose", phase.DECOMPOSE)
+decompose: CallableObservers
 """The decomposition of the graph into operators that converters know."""
 
-lower: CallableObservers = official("torch_tensorrt.lower", phase.LOWER)
+lower: CallableObservers
 """Lowering passes that run after decomposition."""
 
-pass_: CallableObservers = official("torch_tensorrt.pass_", phase.PASS)
+pass_: CallableObservers
 """One lowering pass, at every detail."""
 
-partition: CallableObservers = official("torch_tensorrt.partition", phase.PARTITION)
+partition: CallableObservers
 """The partitioning of the graph into the parts that run in TensorRT and the parts that run in PyTorch."""
 
-convert: CallableObservers = official("torch_tensorrt.convert", phase.CONVERT)
+convert: CallableObservers
 """The conversion of one subgraph to one TensorRT engine."""
 
-engine_cache_lookup: CallableObservers = official("torch_tensorrt.engine_cache_lookup", phase.CACHE_LOOKUP)
+engine_cache_lookup: CallableObservers
 """An engine-cache lookup, including the refit after a hit."""
 
-engine_cache_insert: CallableObservers = official("torch_tensorrt.engine_cache_insert", phase.CACHE_INSERT)
+engine_cache_insert: CallableObservers
 """The insertion of a new engine into the engine cache."""
 
-construct_network: CallableObservers = official("torch_tensorrt.construct_network", phase.CONSTRUCT_NETWORK)
+construct_network: CallableObservers
 """The construction of a TensorRT network from a subgraph, in which the converters run."""
 
-setup_engine: CallableObservers = official("torch_tensorrt.setup_engine", phase.SETUP_ENGINE)
+setup_engine: CallableObservers
 """The preparation of a serialized engine for its runs."""
 
-execute: CallableObservers = official("torch_tensorrt.execute", phase.EXECUTE)
+execute: CallableObservers
 """One run of one engine through Torch-TensorRT, as the host sees it: the device may still be working at the end."""
+
+globals().update(pairs_of("torch_tensorrt"))
 
 if not TYPE_CHECKING:  # a type checker knows the names
 

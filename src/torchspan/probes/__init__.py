@@ -8,7 +8,7 @@ from torchspan.probes._actions import (
     Arguments,
     Creates,
     Record,
-    Run,
+    Runs,
     Shares,
     Step,
     Tally,
@@ -17,8 +17,18 @@ from torchspan.probes._actions import (
     phases_of,
 )
 from torchspan.probes._call import RAISED, Call, signature_of
-from torchspan.probes._probe import SUPPORTED, Probe, parse_version
-from torchspan.probes._target import Constant, Function, Lock, Member, Method, Operator, Target
+from torchspan.probes._probe import (
+    SUPPORTED,
+    CustomOperator,
+    Function,
+    InnerName,
+    Lock,
+    Method,
+    Probe,
+    Target,
+    WatchedObject,
+    parse_version,
+)
 
 PROBES: tuple[Probe, ...] = dynamo.PROBES + dynamo.WORKERS + torch_tensorrt.PROBES + export.PROBES + tensorrt.PROBES
 """Every probe."""
@@ -31,22 +41,22 @@ __all__ = [
     "Annotate",
     "Arguments",
     "Call",
-    "Constant",
     "Creates",
+    "CustomOperator",
     "Function",
+    "InnerName",
     "Lock",
-    "Member",
     "Method",
-    "Operator",
     "Probe",
     "Record",
-    "Run",
+    "Runs",
     "Shares",
     "Step",
     "Tally",
     "Tap",
     "Target",
     "Watch",
+    "WatchedObject",
     "parse_version",
     "phases_of",
     "signature_of",

@@ -25,10 +25,10 @@ Select = Callable[[Call], Any]
 class Creates:
     """The call makes an object that runs later and belongs to the compilation around the call.
 
-    made: selects the object. serialized: selects the bytes from which it was made.
+    runner: selects the object. serialized: selects the bytes from which it was made.
     """
 
-    made: Select
+    runner: Select
     serialized: Select
 
 
@@ -122,7 +122,7 @@ class Arguments:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
+class Runs:
     """The call is one run of an engine, which happens thousands of times a second: an event only within rate limits.
 
     describe: describes a run from the object that runs, its inputs, and whether this is its first run. end: describes the
@@ -152,7 +152,7 @@ class Watch:
     """Nothing is done. The probe exists so that a version without the target is noticed."""
 
 
-Action = Record | Annotate | Step | Tally | Run | Tap | Watch
+Action = Record | Annotate | Step | Tally | Runs | Tap | Watch
 
 
 def phases_of(action: Action) -> tuple[Phase, ...]:
@@ -160,7 +160,7 @@ def phases_of(action: Action) -> tuple[Phase, ...]:
     match action:
         case Record(elsewhere=elsewhere):
             return (action.phase,) if elsewhere is None else (action.phase, elsewhere)
-        case Run():
+        case Runs():
             return (action.phase,)
         case Annotate() | Tally():
             return action.phases

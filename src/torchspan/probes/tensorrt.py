@@ -9,9 +9,8 @@ from __future__ import annotations
 from functools import partial
 
 from torchspan import phase
-from torchspan.probes._actions import Arguments, DescribeStart, Record, Run, Tap
-from torchspan.probes._probe import Probe
-from torchspan.probes._target import Method
+from torchspan.probes._actions import Arguments, DescribeStart, Record, Runs, Tap
+from torchspan.probes._probe import Method, Probe
 from torchspan.probes.describe import build, execution, parse
 
 _row = partial(Probe, library="tensorrt")
@@ -70,9 +69,9 @@ _BUILD = (
 )
 
 
-def _run(second: str) -> Run:
+def _run(second: str) -> Runs:
     """A run of a context: `second` is the name of the argument after the context."""
-    return Run(
+    return Runs(
         phase=phase.RUN_CONTEXT,
         describe=execution.run_context,
         end=execution.context_ran,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Propagates OpenTelemetry's context where Python does not: into threads, work items of pools, and processes.
 
-General layout: `_current` is the carrier of the context with which `torchspan._base.threads` propagates into threads and pools
-of threads. For the rest, `ROWS` lists the names of the standard library that are replaced. `_context` is the context as the other
-side sees it, and `_carrier` its form as text. `_pools`, `_processes` and `_environment` propagate it, and `_start_up` reads the
-context that this process was started with. The folder's files are loaded when there is a context to propagate. Most processes
+General layout: `_context` is the context as the other side sees it, and the carrier with which `torchspan._context.threads`
+propagates it into threads and pools of threads. For the rest, `ROWS` lists the names of the standard library that are replaced.
+`_carrier` is the context's form as text. `_pools`, `_processes` and `_environment` propagate it, and `_start_up` reads the
+context that this process was started with. The folder's other files are loaded when there is a context to propagate. Most processes
 that `opentelemetry-instrument` starts have none.
 
 Only OpenTelemetry's context is propagated, and no other context variable: the program's own variables must not depend on
@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as context_api
 
-from torchspan._base import threads
 from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.forks import uncut
 from torchspan._base.import_hooks import Undo, when_imported
 from torchspan._base.patching import Function, Patches
-from torchspan.propagation._current import CONSEQUENCE, CurrentContext
+from torchspan._context import threads
+from torchspan.propagation._context import CONSEQUENCE, CurrentContext
 
 if TYPE_CHECKING:
     from torchspan._launched.process import RunProcess
@@ -143,8 +143,8 @@ def _loaded_when_needed(
         file, _, function = make.partition(":")
         with uncut():
             module = importlib.import_module(f"{__name__}.{file}")
-        made: Function = getattr(module, function)(boundary, original)
-        return made
+        value: Function = getattr(module, function)(boundary, original)
+        return value
 
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal replacement

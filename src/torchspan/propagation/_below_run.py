@@ -14,9 +14,9 @@ from opentelemetry import trace
 
 from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.patching import Function
+from torchspan._launched.own_spans import traceparent
 from torchspan._launched.process import RunProcess
-from torchspan._launched.settings import RunSettings
-from torchspan._launched.spans import traceparent
+from torchspan._launched.run_settings import RunSettings
 from torchspan.environment_variables import TORCHSPAN_RUN
 from torchspan.propagation._environment import own_environment, with_environment
 
@@ -24,20 +24,21 @@ from torchspan.propagation._environment import own_environment, with_environment
 def popen(boundary: ErrorBoundary, run: RunProcess, original: Function) -> Function:
     """The replacement of `subprocess.Popen.__init__`."""
     return with_environment(
-        original, lambda given: boundary.attempt(of_child, given, run.settings) if boundary.is_open else None
+        original,
+        lambda environment: boundary.attempt(of_child, environment, run.settings) if boundary.is_open else None,
     )
 
 
-def of_child(given: Any, settings: RunSettings) -> dict[Any, Any] | None:
+def of_child(wrapped: Any, settings: RunSettings) -> dict[Any, Any] | None:
     """The environment for a child that is started in the current span; None to leave it unchanged.
 
     given: what the program passed: a mapping, or None for a copy of this process's environment.
     """
     context = trace.get_current_span().get_span_context()
-    if not context.is_valid or not (given is None or isinstance(given, Mapping)):
+    if not context.is_valid or not (wrapped is None or isinstance(wrapped, Mapping)):
         return None
-    environment = dict(own_environment() if given is None else given)
-    name = next((each for each in (TORCHSPAN_RUN, os.fsencode(TORCHSPAN_RUN)) if each in environment), None)
+    environment = dict(own_environment() if wrapped is None else wrapped)
+    name = next((variable for variable in (TORCHSPAN_RUN, os.fsencode(TORCHSPAN_RUN)) if variable in environment), None)
     if name is None:  # the program starts the child outside of the run
         return None
     text = settings._replace(span=traceparent(context)).to_text()

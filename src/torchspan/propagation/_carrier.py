@@ -19,7 +19,7 @@ from opentelemetry.propagators.textmap import Getter, Setter
 from torchspan._base import reading
 from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.reading import is_a
-from torchspan._launched.spans import RunSpan, is_owned
+from torchspan._launched.own_spans import OwnSpan, is_owned
 
 BAGGAGE = "BAGGAGE"
 
@@ -59,7 +59,7 @@ def unpack(variables: Mapping[str, str]) -> Context:
     if context is None or not is_a(context, Context):  # the program's propagator may return anything
         return Context()
     if OWNED in variables:
-        context = trace.set_span_in_context(RunSpan(trace.get_current_span(context)), context)
+        context = trace.set_span_in_context(OwnSpan(trace.get_current_span(context)), context)
     return context
 
 
@@ -67,8 +67,8 @@ def fields() -> frozenset[str]:
     """The variables that the current propagators may write."""
     from opentelemetry import propagate
 
-    found = reading.entries(propagate.get_global_textmap().fields) or ()
-    return frozenset(_variable(field) for field in found if type(field) is str and field)
+    fields = reading.entries(propagate.get_global_textmap().fields) or ()
+    return frozenset(_variable(field) for field in fields if type(field) is str and field)
 
 
 def _fits(value: Any) -> bool:

@@ -26,7 +26,7 @@ ENV_PLACE = 10
 
 def popen(boundary: ErrorBoundary, original: Function) -> Function:
     """The replacement of `subprocess.Popen.__init__`, also for run, call, check_output, os.popen and asyncio's functions."""
-    return with_environment(original, lambda given: boundary.attempt(of_child, given, INHERITED))
+    return with_environment(original, lambda environment: boundary.attempt(of_child, environment, INHERITED))
 
 
 def with_environment(original: Function, environment_of: Callable[[Any], dict[Any, Any] | None]) -> Function:
@@ -47,7 +47,7 @@ def with_environment(original: Function, environment_of: Callable[[Any], dict[An
     return start
 
 
-def of_child(given: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None:
+def of_child(passed: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None:
     """The environment for a child in the current context; None to leave it unchanged.
 
     given: what the program passed: a mapping, or None for a copy of this process's environment. A context that the program itself
@@ -57,15 +57,15 @@ def of_child(given: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None:
     carrier = _carrier.pack(context_api.get_current())
     if _carrier.OWNED in carrier:  # a span of `run`'s own provider is for processes below `run`
         return None
-    if not carrier or not (given is None or isinstance(given, Mapping)):
+    if not carrier or not (passed is None or isinstance(passed, Mapping)):
         return None
     own = own_environment()
-    environment = dict(own if given is None else given)
-    if given is not None and _is_emptied(environment, own):
+    environment = dict(own if passed is None else passed)
+    if passed is not None and _is_emptied(environment, own):
         carrier.pop(_carrier.BAGGAGE, None)
     fields = _carrier.fields()
-    found = {name: _value(environment, name) for name in fields}
-    set_by_program = {name for name in fields if found[name] is not None and found[name] != inherited.get(name)}
+    values = {name: _value(environment, name) for name in fields}
+    set_by_program = {name for name in fields if values[name] is not None and values[name] != inherited.get(name)}
     if set_by_program - {_carrier.BAGGAGE}:
         return None
     for name in fields - set_by_program:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pools of processes: the context is propagated with the work item, never to the worker that happens to run it.
 
-Items of pools of threads are propagated by `torchspan._base.threads`.
+Items of pools of threads are propagated by `torchspan._context.threads`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.patching import Function
 from torchspan._base.reading import is_a
 from torchspan.propagation import _carrier
-from torchspan.propagation._current import inside, outside
+from torchspan.propagation._context import inside, outside
 
 
 def item(boundary: ErrorBoundary, original: Function) -> Function:

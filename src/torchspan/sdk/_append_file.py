@@ -8,14 +8,13 @@ import errno
 import os
 import stat
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep  # the real ones, also where a program replaces them later
 
-from torchspan._base.descriptors import Descriptor
-from torchspan._base.files import Judge, check_size, is_descriptor, open_for_appending, refused, regular
+from torchspan._base.forks import in_each_child
+from torchspan._files.opening import Descriptor, Judge, check_size, is_descriptor, open_for_appending, refused, regular
 from torchspan.sdk import _path
 
 try:
@@ -72,9 +71,7 @@ class AppendFile:
         self._mark = ""
         self._notice: str | None = None
         self._start_process()
-        if hasattr(os, "register_at_fork"):
-            this = weakref.ref(self)
-            os.register_at_fork(after_in_child=lambda: _reset(this()))
+        in_each_child(self._reset_after_fork)
 
     @property
     def path(self) -> str:
@@ -123,13 +120,13 @@ class AppendFile:
         if not stat.S_ISREG(mode):
             self._append_to_stream(descriptor, line)
             return
-        held = self._lock(descriptor)
-        if held is None:
-            descriptor, held = self._elsewhere(descriptor)
+        lock = self._lock(descriptor)
+        if lock is None:
+            descriptor, lock = self._elsewhere(descriptor)
         try:
             self._append_to_regular_file(descriptor, line)
         finally:
-            if held:
+            if lock:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def _append_to_regular_file(self, descriptor: int, line: bytes) -> None:
@@ -255,11 +252,6 @@ class AppendFile:
         if self._locked == self._path(""):
             self._note_move()
         self._close()
-
-
-def _reset(file: AppendFile | None) -> None:
-    if file is not None:
-        file._reset_after_fork()
 
 
 def check_is_of_traces(descriptor: int, name: str) -> None:

@@ -21,8 +21,8 @@ except ImportError as error:
     ) from error
 
 from torchspan import semconv
-from torchspan._base.files import Judge, regular, regular_or_named
 from torchspan._base.logs import Log
+from torchspan._files.opening import Judge, regular, regular_or_named
 from torchspan._settings import value_of
 from torchspan._version import __version__
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE

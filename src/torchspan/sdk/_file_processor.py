@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import weakref
 from _thread import start_new_thread
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -18,8 +17,9 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import SpanContext, TraceFlags
 
 from torchspan import phase, semconv
-from torchspan._base import withheld
+from torchspan._base.forks import before_each_fork, in_each_child
 from torchspan._base.logs import Log
+from torchspan._files import withheld
 from torchspan._settings import value_of
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path
@@ -84,12 +84,8 @@ class RunFileProcessor(SpanProcessor):
         self._file = AppendFile(self._named, self._max_size, value_of(TORCHSPAN_FILE_MODE), judge_of(self._template))
         self._open = OpenSpans()
         self._start_process()
-        if hasattr(os, "register_at_fork"):
-            this = weakref.ref(self)
-            os.register_at_fork(
-                before=lambda: _for_living(this, RunFileProcessor.force_flush),
-                after_in_child=lambda: _for_living(this, RunFileProcessor._start_process),
-            )
+        before_each_fork(self.force_flush)
+        in_each_child(self._start_process)
 
     def _start_process(self) -> None:
         # What waits belongs to the parent, and another thread of it may have held the lock.
@@ -145,7 +141,7 @@ class RunFileProcessor(SpanProcessor):
             if not _is_own(span):
                 self._write(self._encoder.encode(span))
                 return
-            events = [Event(*each) for each in withheld.of(context.trace_id, context.span_id)]
+            events = [Event(*fields) for fields in withheld.of(context.trace_id, context.span_id)]
             encoded = self._encoder.encode(span, _ancestors(around), events)
             if span.name in _RUNS and not _is_announced(span):
                 self._write_soon(encoded)
@@ -215,7 +211,7 @@ class RunFileProcessor(SpanProcessor):
                     raise
                 finally:
                     self._is_writing = False
-                ended = sum(each for _, each in spans)
+                ended = sum(count for _, count in spans)
                 self.ended += ended
                 if reason is not None:
                     lost.append((reason, ended))
@@ -251,12 +247,6 @@ class RunFileProcessor(SpanProcessor):
         if self._failed is not None and (is_first or has_doubled):
             with contextlib.suppress(Exception):
                 self._failed()
-
-
-def _for_living(this: weakref.ref[RunFileProcessor], do: Callable[[RunFileProcessor], object]) -> None:
-    processor = this()
-    if processor is not None:
-        do(processor)
 
 
 def _is_own(span: ReadableSpan) -> bool:
@@ -299,8 +289,8 @@ def _ancestors(around: Sequence[OpenSpan]) -> dict[str, Any]:
         return {}
     return semconv.emitted(
         {
-            semconv.OPEN_ANCESTOR_IDS: [f"{each.span_id:016x}" for each in around],
-            semconv.OPEN_ANCESTOR_NAMES: [each.name for each in around],
-            semconv.OPEN_ANCESTOR_STARTS: [each.start_ns for each in around],
+            semconv.OPEN_ANCESTOR_IDS: [f"{ancestor.span_id:016x}" for ancestor in around],
+            semconv.OPEN_ANCESTOR_NAMES: [ancestor.name for ancestor in around],
+            semconv.OPEN_ANCESTOR_STARTS: [ancestor.start_ns for ancestor in around],
         }
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
-from torchspan._base.ids import IDS
+from torchspan._sampling.ids import IDS
 
 
 class TorchspanIdGenerator(IdGenerator):

@@ -115,9 +115,9 @@ class OpenSpans:
         parent = span.parent
         if parent is None:
             return None
-        known = self._open.get(_key(parent))
-        if known is not None or parent.is_remote:
-            return known
+        state = self._open.get(_key(parent))
+        if state is not None or parent.is_remote:
+            return state
         above: Any = trace.get_current_span(context)
         if not _has_same_processors(above, span):
             return None

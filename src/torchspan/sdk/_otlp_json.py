@@ -84,12 +84,12 @@ class Encoder:
         return _resource_parts({**resource.attributes, **self._resource}, resource.schema_url)
 
     def _parts(self, part: Any, write: Callable[[Any], tuple[str, str]]) -> tuple[str, str]:
-        known = self._known.get(id(part))
-        if known is None or known[0] is not part:
+        written = self._known.get(id(part))
+        if written is None or written[0] is not part:
             if len(self._known) > _MOST_REMEMBERED:
                 self._known.clear()
-            known = self._known[id(part)] = (part, write(part))
-        return known[1]
+            written = self._known[id(part)] = (part, write(part))
+        return written[1]
 
 
 def lines(spans: Iterable[Encoded]) -> bytes:
@@ -120,8 +120,8 @@ def _ascii(text: str) -> bytes:
 
 
 def _without_lone_surrogate(escape: re.Match[str]) -> str:
-    found = escape[0]
-    return "?" if len(found) == 6 and found.startswith("\\ud") else found
+    code = escape[0]
+    return "?" if len(code) == 6 and code.startswith("\\ud") else code
 
 
 def _grouped(spans: Iterable[ReadableSpan]) -> _Groups:
@@ -134,11 +134,11 @@ def _grouped(spans: Iterable[ReadableSpan]) -> _Groups:
     for span in spans:
         resource, scope = span.resource, span.instrumentation_scope or None
         identity = (id(resource), id(scope))
-        found = seen.get(identity)
-        if found is None:
+        previous = seen.get(identity)
+        if previous is None:
             members = groups.setdefault(resource, {}).setdefault(scope, [])
-            found = seen[identity] = (members, resource, scope)
-        found[0].append(_span(span, keys))
+            previous = seen[identity] = (members, resource, scope)
+        previous[0].append(_span(span, keys))
     return groups
 
 

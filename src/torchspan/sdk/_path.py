@@ -65,8 +65,8 @@ def written_files(template: str) -> list[str]:
     numbers = r"\d+".join(map(re.escape, [*texts, before]))
     pattern = re.compile(f"{numbers}(?:{_MARK})?{re.escape(suffix)}")
     names = "*".join(map(glob.escape, [*texts, before]))
-    found = glob.glob(f"{names}*{glob.escape(suffix)}")  # noqa: PTH207 - Path.glob takes no absolute pattern
-    return sorted(path for path in found if pattern.fullmatch(path))
+    paths = glob.glob(f"{names}*{glob.escape(suffix)}")  # noqa: PTH207 - Path.glob takes no absolute pattern
+    return sorted(path for path in paths if pattern.fullmatch(path))
 
 
 def _texts(template: str, time: str) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from opentelemetry.sdk.resources import Resource, ResourceDetector
 
-from torchspan._base.ranks import launched
+from torchspan._sampling.ranks import launched
 
 # Every Python that an instrumented program starts runs this: the table of attributes, whose rows the keys below are,
 # takes longer to load than a start may. What is let through is what the rows' kinds let through; a test holds them
@@ -55,9 +55,9 @@ class TorchspanResourceDetector(ResourceDetector):
     def detect(self) -> Resource:
         """The current resource."""
         attributes: dict[str, Any] = {}
-        for found in (_process, _job, _versions):
+        for detected in (_process, _job, _versions):
             with contextlib.suppress(Exception):
-                attributes.update((key, value) for key, value in found() if value is not None)
+                attributes.update((key, value) for key, value in detected() if value is not None)
         with contextlib.suppress(Exception):
             for key in _set_by_user():
                 attributes.pop(key, None)
@@ -91,12 +91,12 @@ def _versions() -> Found:
     yield "torch.version", _installed(_TORCH)
     plain, rtx = _installed(_TORCH_TENSORRT), _installed(_TORCH_TENSORRT_RTX)
     yield "torch_tensorrt.version", plain or rtx
-    found = {"tensorrt": _installed(_TENSORRT), "tensorrt_rtx": _installed(_TENSORRT_RTX)}
+    versions = {"tensorrt": _installed(_TENSORRT), "tensorrt_rtx": _installed(_TENSORRT_RTX)}
     preferred = ("tensorrt_rtx", "tensorrt") if rtx and not plain else ("tensorrt", "tensorrt_rtx")
-    package = next((each for each in preferred if found[each]), None)
+    package = next((package_name for package_name in preferred if versions[package_name]), None)
     if package is not None:
         yield "tensorrt.package", package
-        yield "tensorrt.version", found[package]
+        yield "tensorrt.version", versions[package]
 
 
 def _installed(names: Iterable[str]) -> str | None:

@@ -12,11 +12,11 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult, TraceIdRatioBased
 from opentelemetry.trace import Link, SpanContext, SpanKind, TraceState
 
-from torchspan._base.kept import Kept, threshold_text
-from torchspan._base.keys import KEEP, KEPT, PARENT_SAMPLED
 from torchspan._base.logs import Log
-from torchspan._base.sampling_rules import SamplingRules
-from torchspan.sdk._sampling_rules import RulesInUse
+from torchspan._sampling import KEEP, KEPT, PARENT_SAMPLED
+from torchspan._sampling.kept import Kept, threshold_text
+from torchspan._sampling.rules import SamplingRules
+from torchspan.sdk._rule_texts import RulesInUse
 
 OT = "ot"
 """OpenTelemetry's entry in a tracestate: https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/"""
@@ -126,5 +126,5 @@ def without_threshold(state: TraceState | None) -> TraceState | None:
     entry = None if state is None else state.get(OT)
     if state is None or entry is None or "th:" not in entry:
         return state
-    rest = ";".join(each for each in entry.split(";") if not each.startswith("th:"))
+    rest = ";".join(member for member in entry.split(";") if not member.startswith("th:"))
     return state.update(OT, rest) if rest else state.delete(OT)

@@ -13,7 +13,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext
 
 from torchspan import phase
-from torchspan._base.ids import IDS
+from torchspan._sampling.ids import IDS
 
 
 def start_of(

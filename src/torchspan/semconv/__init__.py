@@ -20,7 +20,7 @@ from torchspan.semconv import tensorrt as _tensorrt
 from torchspan.semconv import torch as _torch
 from torchspan.semconv import torch_tensorrt as _torch_tensorrt
 from torchspan.semconv import torchspan as _torchspan
-from torchspan.semconv._emitted import Gate as Gate
+from torchspan.semconv._emitted import EmissionGate as Gate
 from torchspan.semconv._emitted import identifier as identifier
 from torchspan.semconv._emitted import span_name as span_name
 from torchspan.semconv._export import ExportFailure as ExportFailure

@@ -22,7 +22,7 @@ Reduce = Callable[[Any], Any]
 """Returns the part of a value that may leave the process; None if nothing may."""
 
 
-class Gate:
+class EmissionGate:
     """Reduces attributes and names of events to what may leave the process, by the rows of a table."""
 
     def __init__(self, rows: Iterable[Attribute]) -> None:
@@ -43,7 +43,7 @@ class Gate:
         capture_text: whether texts are kept whole.
         """
         reductions = self._whole if capture_text else self._reduced
-        found = {}
+        emitted = {}
         for key, value in attributes.items():
             reduction = reductions.get(key)
             if reduction is None:
@@ -52,8 +52,8 @@ class Gate:
             plain_key, reduce = reduction
             reduced = reduce(value)
             if reduced is not None:
-                found[plain_key] = reduced
-        return found
+                emitted[plain_key] = reduced
+        return emitted
 
     def event_name(self, name: str) -> str:
         """`name` if the table contains an event of that name; `?` otherwise."""
@@ -108,7 +108,7 @@ def _strings(kind: Kind, reduce: Callable[[str], str], value: Any) -> tuple[str,
     redacted = tuple([UNKNOWN if text is None else reduce(text) for text in texts])
     if len(redacted) > 1 and sum(map(size, redacted)) > VALUE_LIMIT:
         room = VALUE_LIMIT // len(redacted)  # each is shortened, none is dropped
-        return tuple([each if size(each) <= room else kind.shortened(each, room) for each in redacted])
+        return tuple([element if size(element) <= room else kind.shortened(element, room) for element in redacted])
     return redacted
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from torchspan.semconv._operators import Operator
-from torchspan.semconv._places import Place
+from torchspan.semconv._operator_kinds import Operator
+from torchspan.semconv._places import PlaceText
 from torchspan.semconv._values import UNKNOWN, Enumeration, Formed, Identifier, Kind, Text
 
 _DIMENSION = r"inputs(?:\[\d{1,4}\]){1,4}\.shape\[\d{1,4}\]"
@@ -107,23 +107,23 @@ class ExportFailure(Kind):
         """See `Kind`."""
         cause, place = self._split(text)
         return text == UNKNOWN or (
-            (cause == self.CONDITION or any(each.accepts(cause) for each in self._CAUSES))
-            and (place is None or (Place().accepts(place["file"]) and Identifier().accepts(place["function"])))
+            (cause == self.CONDITION or any(form.accepts(cause) for form in self._CAUSES))
+            and (place is None or (PlaceText().accepts(place["file"]) and Identifier().accepts(place["function"])))
         )
 
     def reduced(self, text: str) -> str:
         """See `Kind`."""
         cause, place = self._split(text)
-        found = cause if cause == self.CONDITION else self._cause(cause)
-        if found is None:
+        reduced = cause if cause == self.CONDITION else self._cause(cause)
+        if reduced is None:
             return UNKNOWN
         if place is None:
-            return found
-        file, function = Place().reduced(place["file"]), Identifier().reduced(place["function"])
-        return f"{found}, at {file}:{place['line']} in {function}"
+            return reduced
+        file, function = PlaceText().reduced(place["file"]), Identifier().reduced(place["function"])
+        return f"{reduced}, at {file}:{place['line']} in {function}"
 
     def _cause(self, text: str) -> str | None:
-        return next((found for each in self._CAUSES if (found := each.reduced(text)) is not None), None)
+        return next((reduced for cause in self._CAUSES if (reduced := cause.reduced(text)) is not None), None)
 
     def _split(self, text: str) -> tuple[str, re.Match[str] | None]:
         """The sentence, and the place that follows it."""

@@ -141,15 +141,15 @@ def _reduced(text: str) -> str:
         return _other(line)
     source = _condition(match["source"], _LIMIT // 2)
     redacted = match["rest"]
-    for each in ("expected", "actual"):
-        if match[each] is not None and match[each] not in _SCALAR_TYPES:
-            redacted = redacted.replace(match[each], UNKNOWN)
+    for side in ("expected", "actual"):
+        if match[side] is not None and match[side] not in _SCALAR_TYPES:
+            redacted = redacted.replace(match[side], UNKNOWN)
     if match["keys"] is not None:
         redacted = "dispatch key set mismatch. expected ?"
     return f"tensor '{source}' {redacted}"
 
 
-class Guard(Kind):
+class GuardText(Kind):
     """A failed guard, as Dynamo writes it."""
 
     title = "guard"

@@ -8,7 +8,7 @@ from torchspan._base.bounds import cut
 from torchspan.semconv._values import UNKNOWN, Kind
 
 
-class Place(Kind):
+class PlaceText(Kind):
     """The file of a piece of code."""
 
     title = "place"

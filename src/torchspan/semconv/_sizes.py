@@ -22,7 +22,7 @@ def _is_sizes(text: str) -> bool:
     return re.fullmatch(rf"(?:{_SYMBOL}|\?): \[{_SIZES}\]|\[{_SIZES}\]", text) is not None
 
 
-class Shape(Kind):
+class ShapeText(Kind):
     """A shape or a range of sizes: `[1, 16]`, `[1..4..8, s77]`, `s77: [1, 8]`."""
 
     title = "shape"

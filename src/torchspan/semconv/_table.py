@@ -83,4 +83,4 @@ def rows(module: ModuleType) -> Iterator[Attribute]:
         if isinstance(value, Attribute):
             yield value
         elif isinstance(value, dict):
-            yield from (each for each in value.values() if isinstance(each, Attribute))
+            yield from (attribute for attribute in value.values() if isinstance(attribute, Attribute))

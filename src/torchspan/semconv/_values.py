@@ -74,7 +74,7 @@ class Enumeration(Kind):
 
     def __init__(self, *values: str) -> None:
         self.values = frozenset(values)
-        listed = ", ".join(f"`{each}`" for each in values)
+        listed = ", ".join(f"`{value}`" for value in values)
         self.leaves = f"One of {listed}. Anything else is `{OTHER_VALUE}`."
 
     def accepts(self, text: str) -> bool:
@@ -96,7 +96,7 @@ _INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0")
 def _is_short_name(text: str) -> bool:
     if _PLAIN_NAME.fullmatch(text):
         return True
-    return not text.isascii() and all(_is_word(each) for each in text.split("."))
+    return not text.isascii() and all(_is_word(part) for part in text.split("."))
 
 
 def _is_word(part: str) -> bool:
@@ -106,7 +106,9 @@ def _is_word(part: str) -> bool:
         part = part[1:-1]
     return (
         part.isidentifier()
-        and all(each == "_" or each.isalnum() for each in part)  # an identifier may have any number of combining marks
+        and all(
+            character == "_" or character.isalnum() for character in part
+        )  # an identifier may have any number of combining marks
         and _INVISIBLE.isdisjoint(part)
     )
 
@@ -259,7 +261,7 @@ class SpanName(Kind):
         f"Anything else is `{UNKNOWN}`."
     )
     _TARGETS: ClassVar[dict[str, Kind]] = {
-        each.name: Phrase() if each is BUILD_PHASE else Identifier() for each in SPANS if each.has_target
+        row.name: Phrase() if row is BUILD_PHASE else Identifier() for row in SPANS if row.has_target
     }
 
     def accepts(self, text: str) -> bool:

@@ -98,7 +98,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningWork:
     """Number of pieces of long work that are running, read when a metric reader collects."""
 
     instrument: ClassVar[Instrument] = "observable_up_down_counter"
@@ -113,7 +113,7 @@ class LongestRunning:
     of: tuple[Phase, ...] = ()
 
 
-Measure = Duration | RunDuration | Size | Count | Rows | Total | Gathered | Level | Running | LongestRunning
+Measure = Duration | RunDuration | Size | Count | Rows | Total | Gathered | Level | RunningWork | LongestRunning
 
 
 class Metric(str):

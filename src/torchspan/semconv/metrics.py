@@ -14,7 +14,7 @@ from torchspan.semconv.measures import (
     Metric,
     Rows,
     RunDuration,
-    Running,
+    RunningWork,
     Size,
     Total,
 )
@@ -116,7 +116,7 @@ METRIC_PHASE_DURATION = Metric(
     torchspan.PHASE,
     torch_tensorrt.CACHE_RESULT,
     opentelemetry.ERROR_TYPE,
-    measure=Duration(of=tuple(each for each in phase.PHASES if each.keep and each not in _OF_THEIR_OWN)),
+    measure=Duration(of=tuple(row for row in phase.PHASES if row.keep and row not in _OF_THEIR_OWN)),
     bounds=LONG_S,
 )
 METRIC_ENGINE_BUILD_SIZE = Metric(
@@ -179,7 +179,7 @@ METRIC_BUILD_ACTIVE = Metric(
     "torch_tensorrt.build.active",
     "{build}",
     "Number of compilations, and of engine builds outside a compilation, that are running.",
-    measure=Running(),
+    measure=RunningWork(),
 )
 METRIC_BUILD_LONGEST = Metric(
     "torch_tensorrt.build.longest",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from torchspan import phase
 from torchspan._base import reading
-from torchspan.semconv._places import Place
+from torchspan.semconv._places import PlaceText
 from torchspan.semconv._table import Attribute
 from torchspan.semconv._values import HostName, Identifier, Text, Version
 
@@ -59,7 +59,7 @@ CODE_FILE = Attribute(
     *_OF_FRAMES,
     *_HAS_PLACE,
     event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
-    kind=Place(),
+    kind=PlaceText(),
 )
 CODE_LINE = Attribute(
     "code.line.number",

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.semconv._operators import OnnxOperator
-from torchspan.semconv._sizes import DataType, Shape
+from torchspan.semconv._operator_kinds import OnnxOperator
+from torchspan.semconv._sizes import DataType, ShapeText
 from torchspan.semconv._table import Attribute, folded
 from torchspan.semconv._values import Digest, Enumeration, Identifier, Phrase, Text, Version
 
@@ -346,7 +346,7 @@ RUN_SHAPES = Attribute(
     phase.BUILD_ENGINE,
     phase.RUN_CONTEXT,
     at_start=True,
-    kind=Shape(),
+    kind=ShapeText(),
 )
 RUN_DTYPES = Attribute(
     "tensorrt.inputs.dtypes",

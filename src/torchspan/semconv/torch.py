@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from torchspan import phase
 from torchspan.semconv._export import DynamicDimension, ExportFailure, Violation
-from torchspan.semconv._guards import Guard
-from torchspan.semconv._operators import Operator
-from torchspan.semconv._places import Place
-from torchspan.semconv._sizes import Shape
+from torchspan.semconv._guards import GuardText
+from torchspan.semconv._operator_kinds import Operator
+from torchspan.semconv._places import PlaceText
+from torchspan.semconv._sizes import ShapeText
 from torchspan.semconv._table import Attribute, folded
 from torchspan.semconv._values import CompileId, Enumeration, Identifier, RunId, Text, Version
 
@@ -131,7 +131,7 @@ COMPILE_FAILURE_FILE = Attribute(
     "string",
     "File of the program from which the frame's failure came.",
     phase.COMPILE_FRAME,
-    kind=Place(),
+    kind=PlaceText(),
 )
 
 
@@ -294,7 +294,7 @@ RECOMPILE_REASON = Attribute(
     "also if a recompile limit then prevents the compilation.",
     phase.COMPILE_FRAME,
     event=(RECOMPILE_EVENT, RECOMPILE_LIMIT_EVENT),
-    kind=Guard(),
+    kind=GuardText(),
 )
 RECOMPILE_LIMIT = Attribute(
     "torch.compile.recompile.limit",
@@ -386,7 +386,7 @@ RANGE_CONSTRAINTS = Attribute(
     "Range of each dynamic dimension of the exported program, such as `s77: [1, 8]` (at most 20).",
     phase.TRACE,
     phase.EXPORT,
-    kind=Shape(),
+    kind=ShapeText(),
 )
 DYNAMIC_SHAPES = Attribute(
     "torch.export.dynamic_shapes",

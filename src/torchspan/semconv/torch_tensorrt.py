@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.semconv._operators import Arguments, Operator, Validators
-from torchspan.semconv._sizes import DataType, SettingValue, Shape
+from torchspan.semconv._operator_kinds import Operator, OperatorArguments, Validators
+from torchspan.semconv._sizes import DataType, SettingValue, ShapeText
 from torchspan.semconv._table import Attribute, AttributeType, folded
 from torchspan.semconv._values import Digest, Enumeration, Identifier, Version
 
@@ -289,7 +289,7 @@ INPUT_SHAPES = Attribute(
     "Shape of each input, such as `[1, 16]` (at most 20). A dynamic dimension is written as `1..4..8` (min, opt, max).",
     *_TAKES_INPUTS,
     at_start=True,
-    kind=Shape(),
+    kind=ShapeText(),
 )
 INPUT_DTYPES = Attribute(
     "torch_tensorrt.inputs.dtypes",
@@ -504,7 +504,7 @@ REFUSED_ARGUMENTS = Attribute(
     "float64, dim`. The names are those of the operator's schema. A tensor has its data type, and `dynamic` for a "
     "symbolic shape; no other value is recorded.",
     *_SPLIT,
-    kind=Arguments(),
+    kind=OperatorArguments(),
 )
 FAILED_OPERATOR = Attribute(
     "torch_tensorrt.failed.operator",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.semconv._sizes import ArgumentPath, DataType, Shape
+from torchspan.semconv._sizes import ArgumentPath, DataType, ShapeText
 from torchspan.semconv._table import Attribute, folded
 from torchspan.semconv._values import Enumeration, Identifier, ProgramsSpanName, RandomId, SpanName, Version
 from torchspan.semconv.input_limits import DRIFT_EVENT, OUTSIDE_EVENT
@@ -13,7 +13,7 @@ KEEP = Attribute(
     "torchspan.keep",
     "boolean",
     "Always true: the work is worth keeping at any sampling rate. A tail sampler can select spans by this attribute.",
-    *(each for each in phase.PHASES if each.keep),
+    *(row for row in phase.PHASES if row.keep),
     phase.DOCTOR,
     at_start=True,
 )
@@ -22,7 +22,7 @@ PARENT_SAMPLED = Attribute(
     "boolean",
     "Always false: torchspan's sampler kept this span although the span around it was not sampled. This span has the "
     "trace id of the span around it, and no parent. Absent on all other spans.",
-    *(each for each in phase.PHASES if each.keep),
+    *(row for row in phase.PHASES if row.keep),
     phase.EXECUTE,
     phase.RUN_CONTEXT,
 )
@@ -128,7 +128,7 @@ CALL_SHAPES = Attribute(
     "string[]",
     "Shape of each tensor in `torchspan.input.paths`.",
     event=CALL_EVENT,
-    kind=Shape(),
+    kind=ShapeText(),
 )
 CALL_DTYPES = Attribute(
     "torchspan.input.dtypes",
@@ -282,7 +282,7 @@ PHASE = Attribute(
     "string",
     "Kind of work: the name of a span without its target.",
     metric=True,
-    kind=Enumeration(*(each.name for each in phase.PHASES)),
+    kind=Enumeration(*(row.name for row in phase.PHASES)),
 )
 
 

@@ -84,7 +84,7 @@ def _written() -> dict[Scope, str]:
     written: dict[Scope, str] = {
         value: f"phase.{name}" for name, value in vars(phase).items() if isinstance(value, Phase)
     }
-    written.update({each: f"RecordScope.{each.name}" for each in RecordScope})
+    written.update({scope: f"RecordScope.{scope.name}" for scope in RecordScope})
     return written
 
 
@@ -93,7 +93,7 @@ def _did_you_mean(value: object, form: str = "%s", of: type[Scope] | UnionType =
     if not isinstance(value, str):
         return ""
     written = {scope: name for scope, name in _written().items() if isinstance(scope, of)}
-    names = {each.name.rpartition(".")[2].lower(): each for each in written}
-    names.update({each.name.lower(): each for each in written})
+    names = {scope.name.rpartition(".")[2].lower(): scope for scope in written}
+    names.update({scope.name.lower(): scope for scope in written})
     close = difflib.get_close_matches(value.lower(), names, 1)
     return f" (did you mean {form % written[names[close[0]]]}?)" if close else ""

@@ -74,15 +74,19 @@ class Roster(NamedTuple):
     @classmethod
     def of(cls, entries: Iterable[Entry], *, may_skip: bool) -> Roster:
         """The roster of `entries`, in the order of their handles. may_skip: nothing else has to be asked at each event."""
-        ordered = sorted(entries, key=lambda each: each.handle)
-        sampled = [each for each in ordered if each.is_sampled and each.mode is SamplingMode.PER_EVENT]
-        steady = tuple(each for each in ordered if not (each.is_sampled and each.mode is SamplingMode.PER_EVENT))
-        are_plain = not sampled and not any(each.is_sampled or each.should_run is not None for each in steady)
+        ordered = sorted(entries, key=lambda observer: observer.handle)
+        sampled = [observer for observer in ordered if observer.is_sampled and observer.mode is SamplingMode.PER_EVENT]
+        steady = tuple(
+            observer for observer in ordered if not (observer.is_sampled and observer.mode is SamplingMode.PER_EVENT)
+        )
+        are_plain = not sampled and not any(
+            observer.is_sampled or observer.should_run is not None for observer in steady
+        )
         return cls(
             Countdown(sampled, may_skip=may_skip and bool(sampled) and not steady),
             steady,
             steady if are_plain else None,
-            is_per_root=not sampled and all(each.asks_the_root for each in steady),
+            is_per_root=not sampled and all(observer.asks_the_root for observer in steady),
         )
 
 

@@ -266,7 +266,7 @@ REGISTRY.add_source(_FIRED)
 def _operator_name(function: Any) -> str | None:
     """`aten::add.Tensor` of an operator of PyTorch's."""
     schema = attribute(function, "_schema")
-    name, overload = (reading.text(attribute(schema, each)) for each in ("name", "overload_name"))
+    name, overload = (reading.text(attribute(schema, attribute_name)) for attribute_name in ("name", "overload_name"))
     return None if name is None else f"{name}.{overload}" if overload else name
 
 

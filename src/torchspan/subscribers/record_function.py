@@ -156,12 +156,12 @@ class RecordFunction:
     @property
     def needs_inputs(self) -> bool:
         """Whether a callback needs the inputs. Otherwise they need not be gathered."""
-        return any(each.needs_inputs for each in self._entries)
+        return any(observer.needs_inputs for observer in self._entries)
 
     @property
     def needs_outputs(self) -> bool:
         """Whether a callback needs the outputs. Otherwise they need not be gathered."""
-        return any(each.needs_outputs for each in self._entries)
+        return any(observer.needs_outputs for observer in self._entries)
 
     # --- what goes in and comes out ---------------------------------------------------------------------------
     @property

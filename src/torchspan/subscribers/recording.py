@@ -58,8 +58,8 @@ class Recording:
     def _change_to(self, recorder: Recorder | None) -> None:
         with REGISTRY.changing():
             self.recorder = recorder
-            for each in self._recordable:
-                each.recording_changed()
+            for observer in self._recordable:
+                observer.recording_changed()
 
 
 RECORDING = Recording()

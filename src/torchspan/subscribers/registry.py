@@ -8,19 +8,83 @@ import math
 import numbers
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from torchspan._base.errors import CALLBACK_GUARD
+from torchspan._base.logs import Log
+from torchspan.phase import Phase
 from torchspan.subscribers import local_state
 from torchspan.subscribers.entry import Entry
 from torchspan.subscribers.interest import Interest, Observers
 from torchspan.subscribers.sampling import CURRENT_TREE, Countdown, Tree, renew_after_fork
 from torchspan.subscribers.scope import Scope
-from torchspan.subscribers.sources import Sources
+
+# --- sources of events ----------------------------------------------------------------------------------------------
+logger = Log("torchspan")
+
+Undo = Callable[[], None]
+
+_OF_PHASES = "phases are fired only while torchspan is instrumented (torchspan.instrument())"
+_OF_RANGES = "scopes other than phases are fired by record_function(…, scope=…)"
 
 
+WARNINGS_LIMIT = 100
+"""Different warnings that are remembered; beyond that no others are logged until the sources change."""
+
+
+class Sources:
+    """Which scopes are fired, and why others are not. Equal warnings are logged once between two changes of the sources."""
+
+    def __init__(self) -> None:
+        self._keys = itertools.count()
+        self._sources: dict[int, Collection[Scope]] = {}
+        self._reasons: dict[Scope, str] = {}
+        self._warned: set[str] = set()
+
+    def add_source(self, scopes: Collection[Scope]) -> Undo:
+        """Take note that something fires events of `scopes`; the returned function takes that back."""
+        key = next(self._keys)
+        self._sources[key] = scopes
+        self._warned.clear()
+
+        def undo() -> None:
+            self._sources.pop(key, None)
+            self._warned.clear()
+
+        return undo
+
+    def explain(self, scope: Scope, reason: str) -> Undo:
+        """Say why events of `scope` are not fired, though torchspan is instrumented; the returned function takes that back."""
+        self._reasons[scope] = reason
+
+        def undo() -> None:
+            if self._reasons.get(scope) is reason:
+                del self._reasons[scope]
+
+        return undo
+
+    def silent(self, scopes: Collection[Scope]) -> list[Scope]:
+        """Those of `scopes` that nothing fires."""
+        fired = [set(source) for source in list(self._sources.values())]
+        return [scope for scope in scopes if not any(scope in group for group in fired)]
+
+    def reason(self, silent: Sequence[Scope]) -> str:
+        """Why nothing fires events of `silent`."""
+        reasons = {
+            self._reasons.get(scope) or (_OF_PHASES if isinstance(scope, Phase) else _OF_RANGES) for scope in silent
+        }
+        return "; ".join(sorted(reasons))
+
+    def warn(self, message: str) -> None:
+        """Log a warning, unless the same has been logged since the sources last changed."""
+        if message not in self._warned and len(self._warned) < WARNINGS_LIMIT:
+            self._warned.add(message)
+            logger.warning("%s", message)
+
+
+# ------------------------------------------------------------------------------------------------------------------
 class _Busy(threading.local):
     """Set while callbacks run: events fired inside a callback reach no callback."""
 
@@ -123,7 +187,7 @@ class Registry(Sources):
         self.update()
 
     def _follow(self) -> None:
-        follows = any(not each.is_removed for each in self._local.values())
+        follows = any(not observer.is_removed for observer in self._local.values())
         local_state.CARRIER.set_registered(follows)
 
     def _changed(self, entry: Entry) -> None:
@@ -190,14 +254,14 @@ class Registry(Sources):
                 return hits
         self.busy.now = True  # `should_run` is the user's
         try:
-            found = [each for each in roster.steady if _runs(each, tree, roster.countdown)]
+            chosen = [observer for observer in roster.steady if _runs(observer, tree, roster.countdown)]
             if hits:
-                found = sorted((*found, *hits), key=lambda each: each.handle)
+                chosen = sorted((*chosen, *hits), key=lambda observer: observer.handle)
             local = [callback for callback in tls.callbacks if callback.is_on and callback.selects(interest.scope)]
-            found += [each for each in local if _runs(each, tree, roster.countdown)]
-            if not found and tree is not None and roster.is_per_root:
+            chosen += [observer for observer in local if _runs(observer, tree, roster.countdown)]
+            if not chosen and tree is not None and roster.is_per_root:
                 tree.quiet = roster.countdown
-            return found
+            return chosen
         finally:
             self.busy.now = False
 

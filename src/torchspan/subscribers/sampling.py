@@ -12,7 +12,6 @@ import heapq
 import itertools
 import math
 import operator
-import os
 import random
 import threading
 import weakref
@@ -20,6 +19,8 @@ from collections.abc import Collection, Sequence
 from contextvars import ContextVar
 from enum import Enum
 from typing import Any, Protocol
+
+from torchspan._base.forks import in_each_child
 
 NEVER = 2**62
 """Tries until a hit that is too improbable to occur."""
@@ -86,25 +87,27 @@ class Countdown(threading.local):
         A heap contains the number of the event that is each callback's next hit, so the cost of an event depends only on its hits.
         """
         self._events += self._skipped - operator.length_hint(self.passes) + 1
-        now, hits, found = self._events, self._hits, []
+        now, hits, selected = self._events, self._hits, []
         if hits is None:
             numbered = enumerate(self._sampled)
-            hits = self._hits = [(now - 1 + tries_until_hit(each.probability), index, each) for index, each in numbered]
+            hits = self._hits = [
+                (now - 1 + tries_until_hit(sampled.probability), index, sampled) for index, sampled in numbered
+            ]
             heapq.heapify(hits)
         while hits and hits[0][0] <= now:
-            _, index, each = hits[0]
-            found.append((index, each))
-            heapq.heapreplace(hits, (now + tries_until_hit(each.probability), index, each))
+            _, index, sampled = hits[0]
+            selected.append((index, sampled))
+            heapq.heapreplace(hits, (now + tries_until_hit(sampled.probability), index, sampled))
         if self._may_skip:
             self._skipped = hits[0][0] - now - 1
             self.passes = itertools.repeat(None, self._skipped)
-        found.sort()
-        return [each for _, each in found]
+        selected.sort()
+        return [sampled for _, sampled in selected]
 
-    def is_hit(self, each: Sampled) -> bool:
+    def is_hit(self, sampled: Sampled) -> bool:
         """Count a try of one callback alone."""
-        tries = (self._tries.get(each) or tries_until_hit(each.probability)) - 1
-        self._tries[each] = tries
+        tries = (self._tries.get(sampled) or tries_until_hit(sampled.probability)) - 1
+        self._tries[sampled] = tries
         return tries == 0
 
 
@@ -122,11 +125,11 @@ class Tree:
         self.quiet: Countdown | None = None
         self._decisions: dict[Any, bool] = {}
 
-    def includes(self, each: Sampled, countdown: Countdown) -> bool:
+    def includes(self, sampled: Sampled, countdown: Countdown) -> bool:
         """Whether `each` runs in this tree. For a callback registered after the root, this is decided at its first event."""
-        decision = self._decisions.get(each)
+        decision = self._decisions.get(sampled)
         if decision is None:
-            decision = self._decisions.setdefault(each, countdown.is_hit(each))
+            decision = self._decisions.setdefault(sampled, countdown.is_hit(sampled))
         return decision
 
 
@@ -143,16 +146,15 @@ class Renewed(Protocol):
 _AT_FORK: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def renew_after_fork(each: Renewed) -> None:
+def renew_after_fork(renewed: Renewed) -> None:
     """Call `each.renew()` in every forked process for as long as `each` is referenced."""
-    _AT_FORK.add(each)
+    _AT_FORK.add(renewed)
 
 
 def _forked() -> None:
     _State.generators = _Generators()
-    for each in _AT_FORK:
-        each.renew()
+    for renewed in _AT_FORK:
+        renewed.renew()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+in_each_child(_forked)

@@ -28,8 +28,8 @@ import os
 
 from torchspan.testing import _switch
 from torchspan.testing._capture import CapturedTrace, capture
-from torchspan.testing._errors import NeedsGpuError, TooLateError, WithoutGpuError
 from torchspan.testing._replacements import DURING_IMPORT, LIMITS, TENSORRT, TORCH, TORCH_TENSORRT, Replacement
+from torchspan.testing._stand_in_errors import NeedsGpuError, TooLateError, WithoutGpuError
 
 __all__ = [
     "CapturedTrace",

@@ -9,17 +9,44 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from torchspan.traces import Searchable, Trace, read
 
 if TYPE_CHECKING:
+    from opentelemetry._logs import LoggerProvider
+    from opentelemetry.metrics import MeterProvider
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from typing_extensions import Unpack
 
-    from torchspan.testing._settings import InstrumentSettings
+
+# --- arguments that `capture()` passes on ---------------------------------------------------------------------------
+class InstrumentSettings(TypedDict, total=False):
+    """Every argument of `torchspan.instrument` except `tracer_provider`, with its type there (tests compare them)."""
+
+    meter_provider: MeterProvider | None
+    logger_provider: LoggerProvider | None
+    detail: Literal["stages", "passes"] | None
+    build_phases: Literal["auto", "on", "off"] | None
+    heartbeat: float | None
+    capture: Literal["none", "text"] | None
+    log_correlation: bool | None
+    propagation: Literal["on", "links", "off"] | None
+    without_gpu: bool | None
+    engine_dir: str | os.PathLike[str] | None
+    ready_after: str | None
+    sample_other: float | None
+    sample_execute: float | None
+    sample_execute_per_second: float | None
+    sample_execute_target: float | None
+    ranks: str | int | None
+    graph_runs: bool | None
+    disabled_calls: bool | None
+    inputs: str | None
+    inputs_every: int | None
 
 
+# ------------------------------------------------------------------------------------------------------------------
 class CapturedTrace(Searchable):
     """The spans that ended in a `capture()` block. While the block runs, those that have ended so far.
 
@@ -37,14 +64,14 @@ class CapturedTrace(Searchable):
     @property
     def traces(self) -> list[Trace]:
         """The spans as trees, one entry for each trace id, in the order of their start."""
-        number, made = self._traces
+        number, traces = self._traces
         ended = self._ended[:]
         if number != len(ended):
             from torchspan.sdk import _otlp_json as otlp
 
-            made = read(io.BytesIO(otlp.line(ended))).traces
-            self._traces = len(ended), made
-        return made
+            traces = read(io.BytesIO(otlp.line(ended))).traces
+            self._traces = len(ended), traces
+        return traces
 
 
 @contextlib.contextmanager
@@ -115,9 +142,9 @@ def _instrumented(wanted: Any, settings: InstrumentSettings) -> Iterator[Any]:
             )
         yield provider
         return
-    known = wanted or trace.get_tracer_provider()
-    own = None if isinstance(known, TracerProvider) else TracerProvider(sampler=ALWAYS_ON, shutdown_on_exit=False)
-    provider = own or known
+    source = wanted or trace.get_tracer_provider()
+    own = None if isinstance(source, TracerProvider) else TracerProvider(sampler=ALWAYS_ON, shutdown_on_exit=False)
+    provider = own or source
     instrumentor.instrument(tracer_provider=provider, **settings)
     try:
         yield provider

@@ -15,6 +15,7 @@ import io
 import logging
 import os
 import re
+import secrets
 import stat
 import sys
 import threading
@@ -26,12 +27,60 @@ from typing import Any, BinaryIO
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from torchspan._base.files import check_size
-from torchspan._base.folders import Folder, open_folder
+from torchspan._base.forks import in_each_child
 from torchspan._base.logs import Log
+from torchspan._files.folders import Folder, open_folder
+from torchspan._files.opening import check_size, refused
 from torchspan.testing._reference import Binding, Reference
-from torchspan.testing._user_key import user_key
 
+# --- a secret of the user's -----------------------------------------------------------------------------------------
+NAME = "engines.key"
+"""Of the file."""
+
+SIZE = 32
+"""Bytes of the key."""
+
+_ATTEMPTS = 50
+_PAUSE_S = 0.01
+
+
+def user_key(folder: Path) -> bytes:
+    """The key in a folder, which is made where there is none yet. Only this user can read it.
+
+    Raises OSError where it cannot be made or read, and where another user could have read or written it.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    opened = open_folder(os.path.realpath(folder))
+    try:
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(FileExistsError):
+                return _made(opened)
+            key = _read(opened)
+            if len(key) == SIZE:
+                return key
+            time.sleep(_PAUSE_S)  # another process has made the file and not yet written it
+    finally:
+        opened.close()
+    raise refused(folder / NAME, "contains no key; remove it")
+
+
+def _made(folder: Folder) -> bytes:
+    key = secrets.token_bytes(SIZE)
+    check_size(SIZE)
+    with os.fdopen(folder.open(NAME, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+        file.write(key)
+    return key
+
+
+def _read(folder: Folder) -> bytes:
+    with os.fdopen(folder.open(NAME, os.O_RDONLY), "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if sys.platform != "win32" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise refused(Path(folder.path, NAME), "may be read by other users; remove it")
+        return file.read(SIZE + 1)
+
+
+# ------------------------------------------------------------------------------------------------------------------
 logger = Log("torchspan")
 
 FORMAT = 2
@@ -264,5 +313,4 @@ def _renew_lock() -> None:
     _lock = threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)  # another thread of the parent may have held it
+in_each_child(_renew_lock)  # another thread of the parent may have held it

@@ -161,7 +161,7 @@ def _meta_ops() -> Any:
 
     @functools.wraps(register)
     def register_none(_name: str, fake_class: Any = None, /) -> Any:
-        return (lambda each: each) if fake_class is None else fake_class
+        return (lambda value: value) if fake_class is None else fake_class
 
     library.register_fake_class = register_none
     try:

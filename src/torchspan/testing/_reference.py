@@ -142,7 +142,7 @@ def _wants_number(user: torch.fx.Node, value: torch.fx.Node) -> bool:
     """Whether an operator takes `value` where its schema has a number, as `aten.arange` takes its end."""
     schema = getattr(user.target, "_schema", None)
     arguments = zip(user.args, schema.arguments if schema is not None else (), strict=False)
-    return any(given is value and argument.type.kind() in _NUMBERS for given, argument in arguments)
+    return any(operand is value and argument.type.kind() in _NUMBERS for operand, argument in arguments)
 
 
 _NUMBERS = {"NumberType", "IntType", "FloatType", "SymIntType"}
@@ -166,8 +166,8 @@ def _output_sources(interpreter: Any, writers: Sequence[str]) -> Sequence[Output
     graph_outputs = range(len(_outputs(interpreter.module.graph)))
     aliased = getattr(interpreter.ctx, "aliased_outputs", ())  # since 2.14; their tensors now have the output's name
     written = {entry.output_tensor.name: writer for entry, writer in zip(aliased, writers, strict=True)}
-    given = getattr(interpreter, "_user_output_binding_names", None) or [f"output{i}" for i in graph_outputs]
-    positions = dict(zip(given, graph_outputs, strict=False))
+    names = getattr(interpreter, "_user_output_binding_names", None) or [f"output{i}" for i in graph_outputs]
+    positions = dict(zip(names, graph_outputs, strict=False))
     sources = [positions.get(name, written.get(name)) for name in interpreter._output_names]
     return None if None in sources else [source for source in sources if source is not None]
 

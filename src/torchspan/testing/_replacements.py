@@ -52,59 +52,95 @@ TORCH: tuple[Replacement, ...] = (
         "answers",
         "True to the program; False to torch, torch_tensorrt, transformers and triton",
         "the libraries' own CUDA branches call what has no stand-in",
-        "_answers:AVAILABLE",
+        "_stand_in_answers:AVAILABLE",
     ),
     _cuda(
-        "device_count", "answers", "1 to the program, 0 to the libraries", "as is_available", "_answers:DEVICE_COUNT"
+        "device_count",
+        "answers",
+        "1 to the program, 0 to the libraries",
+        "as is_available",
+        "_stand_in_answers:DEVICE_COUNT",
     ),
-    _cuda("current_device", "answers", "0", "torch_tensorrt asks while it is imported", "_answers:ZERO"),
-    _cuda("set_device init ipc_collect", "answers", "nothing", "there is one device, ready", "_answers:NOTHING"),
-    _cuda("device device_of", "answers", "a context that changes nothing", "there is one device", "_answers:ON_DEVICE"),
+    _cuda("current_device", "answers", "0", "torch_tensorrt asks while it is imported", "_stand_in_answers:ZERO"),
+    _cuda(
+        "set_device init ipc_collect", "answers", "nothing", "there is one device, ready", "_stand_in_answers:NOTHING"
+    ),
+    _cuda(
+        "device device_of",
+        "answers",
+        "a context that changes nothing",
+        "there is one device",
+        "_stand_in_answers:ON_DEVICE",
+    ),
     _cuda(
         "get_device_properties",
         "answers",
         "a device of compute capability 8.9 named 'torchspan stand-in' with 24 GiB",
         "torch_tensorrt writes name and capability into the engine's metadata",
-        "_answers:PROPERTIES",
+        "_stand_in_answers:PROPERTIES",
     ),
-    _cuda("get_device_name", "answers", "'torchspan stand-in'", "as get_device_properties", "_answers:NAME"),
-    _cuda("get_device_capability", "answers", "(8, 9)", "decides lowering passes by platform", "_answers:CAPABILITY"),
-    _cuda("is_bf16_supported is_tf32_supported", "answers", "True", "true of capability 8.9", "_answers:TRUE"),
+    _cuda("get_device_name", "answers", "'torchspan stand-in'", "as get_device_properties", "_stand_in_answers:NAME"),
     _cuda(
-        "can_device_access_peer is_current_stream_capturing", "answers", "False", "no peer, no graph", "_answers:FALSE"
+        "get_device_capability",
+        "answers",
+        "(8, 9)",
+        "decides lowering passes by platform",
+        "_stand_in_answers:CAPABILITY",
     ),
-    _cuda("mem_get_info", "answers", "(20 GiB free, 24 GiB)", "torch_tensorrt looks for room", "_answers:MEMORY"),
+    _cuda("is_bf16_supported is_tf32_supported", "answers", "True", "true of capability 8.9", "_stand_in_answers:TRUE"),
+    _cuda(
+        "can_device_access_peer is_current_stream_capturing",
+        "answers",
+        "False",
+        "no peer, no graph",
+        "_stand_in_answers:FALSE",
+    ),
+    _cuda(
+        "mem_get_info", "answers", "(20 GiB free, 24 GiB)", "torch_tensorrt looks for room", "_stand_in_answers:MEMORY"
+    ),
     _cuda(
         "memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached max_memory_cached",
         "answers",
         "0",
         "no device memory is used",
-        "_answers:ZERO",
+        "_stand_in_answers:ZERO",
     ),
-    _cuda("memory_stats memory_stats_as_nested_dict", "answers", "an empty dict", "as above", "_answers:DICT"),
-    _cuda("memory_summary", "answers", "''", "as above", "_answers:TEXT"),
+    _cuda("memory_stats memory_stats_as_nested_dict", "answers", "an empty dict", "as above", "_stand_in_answers:DICT"),
+    _cuda("memory_summary", "answers", "''", "as above", "_stand_in_answers:TEXT"),
     _cuda(
         "empty_cache reset_peak_memory_stats reset_accumulated_memory_stats reset_max_memory_allocated "
         "reset_max_memory_cached set_per_process_memory_fraction set_sync_debug_mode",
         "answers",
         "nothing",
         "no device memory is used",
-        "_answers:NOTHING",
+        "_stand_in_answers:NOTHING",
     ),
-    _cuda("get_sync_debug_mode", "answers", "0", "nothing synchronises", "_answers:ZERO"),
-    _cuda("synchronize", "answers", "nothing", "work is done when its call returns", "_answers:NOTHING"),
-    _cuda("Stream", "answers", "streams that order nothing", "as synchronize", "_answers:STREAM"),
-    _cuda("Event", "answers", "events that keep the host's time", "timing loops", "_answers:EVENT"),
+    _cuda("get_sync_debug_mode", "answers", "0", "nothing synchronises", "_stand_in_answers:ZERO"),
+    _cuda("synchronize", "answers", "nothing", "work is done when its call returns", "_stand_in_answers:NOTHING"),
+    _cuda("Stream", "answers", "streams that order nothing", "as synchronize", "_stand_in_answers:STREAM"),
+    _cuda("Event", "answers", "events that keep the host's time", "timing loops", "_stand_in_answers:EVENT"),
     _cuda(
         "StreamContext stream",
         "answers",
         "a context that sets the current stream",
         "as Stream",
-        "_answers:STREAM_CONTEXT",
+        "_stand_in_answers:STREAM_CONTEXT",
     ),
-    _cuda("current_stream", "answers", "this thread's stream", "the runtime compares it", "_answers:CURRENT_STREAM"),
-    _cuda("default_stream", "answers", "the one default stream", "the runtime compares it", "_answers:DEFAULT_STREAM"),
-    _cuda("set_stream", "answers", "sets this thread's stream", "as Stream", "_answers:SET_STREAM"),
+    _cuda(
+        "current_stream",
+        "answers",
+        "this thread's stream",
+        "the runtime compares it",
+        "_stand_in_answers:CURRENT_STREAM",
+    ),
+    _cuda(
+        "default_stream",
+        "answers",
+        "the one default stream",
+        "the runtime compares it",
+        "_stand_in_answers:DEFAULT_STREAM",
+    ),
+    _cuda("set_stream", "answers", "sets this thread's stream", "as Stream", "_stand_in_answers:SET_STREAM"),
     _cuda(
         "manual_seed manual_seed_all",
         "answers",
@@ -191,7 +227,9 @@ TORCH: tuple[Replacement, ...] = (
         "it is where it should be",
         "_devices:itself",
     ),
-    Replacement("torch", ("Tensor.record_stream",), "answers", "nothing", "streams order nothing", "_answers:NOTHING"),
+    Replacement(
+        "torch", ("Tensor.record_stream",), "answers", "nothing", "streams order nothing", "_stand_in_answers:NOTHING"
+    ),
     Replacement(
         "torch",
         ("Generator",),
@@ -245,7 +283,7 @@ TENSORRT: tuple[Replacement, ...] = (
         "an engine that runs its subgraph in PyTorch on the CPU: right numbers, no TensorRT timings; None, and an error in "
         "TensorRT's log, for an engine that was built elsewhere or from a network that torch_tensorrt did not construct",
         "deserializing needs a driver, and fails",
-        "_tensorrt:deserialize",
+        "_stand_in_tensorrt:deserialize",
     ),
     Replacement(
         "tensorrt",
@@ -253,7 +291,7 @@ TENSORRT: tuple[Replacement, ...] = (
         "answers",
         "the classes of those engines and of their contexts",
         "the real ones have no instances without a GPU, and isinstance should hold",
-        "_tensorrt:stand_in_class",
+        "_stand_in_tensorrt:stand_in_class",
     ),
     Replacement(
         "tensorrt",
@@ -261,7 +299,7 @@ TENSORRT: tuple[Replacement, ...] = (
         "answers",
         "the engine continues with the new weights, and its bytes change",
         "the real one takes only a real engine",
-        "_tensorrt:stand_in_class",
+        "_stand_in_tensorrt:stand_in_class",
     ),
     Replacement(
         "tensorrt",
@@ -269,7 +307,7 @@ TENSORRT: tuple[Replacement, ...] = (
         "redirects",
         "REFIT, REFIT_IDENTICAL, REFIT_INDIVIDUAL and STRIP_PLAN are ignored: size and build time are a plain engine's",
         "refittable engines of TensorRT-RTX are built with a driver only",
-        "_tensorrt:set_flag",
+        "_stand_in_tensorrt:set_flag",
     ),
     Replacement(
         "tensorrt",
@@ -277,7 +315,7 @@ TENSORRT: tuple[Replacement, ...] = (
         "observes",
         "the real build, real bytes",
         "the engine must be found again",
-        "_tensorrt:build_serialized",
+        "_stand_in_tensorrt:build_serialized",
     ),
     Replacement(
         "tensorrt",
@@ -285,7 +323,7 @@ TENSORRT: tuple[Replacement, ...] = (
         "answers",
         "builds the bytes for real, then answers as deserialize_cuda_engine",
         "torch_tensorrt on full TensorRT builds with it",
-        "_tensorrt:build_engine",
+        "_stand_in_tensorrt:build_engine",
     ),
 )
 

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from torchspan.testing import _engines
-from torchspan.testing._errors import NeedsGpuError
 from torchspan.testing._reference import Reference, Shape
+from torchspan.testing._stand_in_errors import NeedsGpuError
 
 _REFITTED = b"torchspan-refitted"
 _refit = threading.local()
@@ -37,7 +37,7 @@ def tensorrt() -> Any:
 def stand_in_for(interface: str, original: Any) -> Any:
     """Our class for TensorRT's `original`, which is called `interface`."""
     _real[interface] = original
-    return {each.interface: each for each in (Engine, ExecutionContext, Refitter)}[interface]
+    return {class_.interface: class_ for class_ in (StandInEngine, ExecutionContext, Refitter)}[interface]
 
 
 class StandIn:
@@ -61,7 +61,7 @@ class StandIn:
         return refuse
 
 
-class Engine(StandIn):
+class StandInEngine(StandIn):
     """Stands in for `tensorrt.ICudaEngine`: answers from the network it was built from."""
 
     interface = "ICudaEngine"
@@ -202,7 +202,7 @@ class ExecutionContext(StandIn):
 
     interface = "IExecutionContext"
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: StandInEngine) -> None:
         self.engine = engine
         self.active_optimization_profile = 0
         self._shapes: dict[str, Shape] = {}
@@ -332,9 +332,9 @@ class Refitter(StandIn):
 
     interface = "Refitter"
 
-    def __init__(self, engine: Engine, logger: Any) -> None:
+    def __init__(self, engine: StandInEngine, logger: Any) -> None:
         del logger
-        if not isinstance(engine, Engine):  # what deserializing returned for an engine that it could not read
+        if not isinstance(engine, StandInEngine):  # what deserializing returned for an engine that it could not read
             raise TypeError(f"Refitter() takes an engine, not {engine!r}")
         self.engine = engine
 

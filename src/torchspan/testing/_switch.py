@@ -17,8 +17,8 @@ from typing import Any
 
 from torchspan._base.imports import AroundImport
 from torchspan.environment_variables import TORCHSPAN_ENGINE_DIR
-from torchspan.testing._errors import TooLateError
 from torchspan.testing._replacements import TENSORRT, TORCH, TORCH_TENSORRT, Replacement
+from torchspan.testing._stand_in_errors import TooLateError
 
 _MISSING = object()
 _TENSORRT = ("tensorrt", "tensorrt_rtx")

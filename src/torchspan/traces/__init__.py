@@ -18,16 +18,14 @@ Reading files needs neither the OpenTelemetry SDK nor torch.
 # answers questions by name. `_strings` finds every distinct string of files.
 
 from torchspan.traces._fields import Part
-from torchspan.traces._read import FileContent, Problem, TraceFile, read
-from torchspan.traces._runs import Run, by_run
-from torchspan.traces._search import Searchable, SpanNotFoundError
-from torchspan.traces._spans import Attributes, Event, Link, Running, Span, UnfinishedSpan
+from torchspan.traces._file_spans import Attributes, Link, Running, Span, SpanEvent, UnfinishedSpan
+from torchspan.traces._read import FileContent, Problem, Searchable, SpanNotFoundError, TraceFile, read
+from torchspan.traces._run_traces import Run, by_run
 from torchspan.traces._strings import FileStrings, Place, strings
 from torchspan.traces._tree import Node, Trace, at_or_below, trees
 
 __all__ = [
     "Attributes",
-    "Event",
     "FileContent",
     "FileStrings",
     "Link",
@@ -39,6 +37,7 @@ __all__ = [
     "Running",
     "Searchable",
     "Span",
+    "SpanEvent",
     "SpanNotFoundError",
     "Trace",
     "TraceFile",

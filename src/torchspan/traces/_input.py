@@ -114,13 +114,13 @@ class _Lines:
             place = f"line {self._number}"
             after = None
             if line.strip():
-                found = _parsed(line, self._loads)
-                if isinstance(found, _IncompleteError) and _depth(line) > 0:
+                document = _parsed(line, self._loads)
+                if isinstance(document, _IncompleteError) and _depth(line) > 0:
                     text, after = self._several(line)
-                    found = _parsed(text, self._loads)
-                if isinstance(found, _IncompleteError) and after:
-                    found = UnreadableError("not JSON")  # another document follows: nothing is missing at the end
-                yield place, found
+                    document = _parsed(text, self._loads)
+                if isinstance(document, _IncompleteError) and after:
+                    document = UnreadableError("not JSON")  # another document follows: nothing is missing at the end
+                yield place, document
             line = self._next() if after is None else after
         if self._damage is not None:
             yield self._damage

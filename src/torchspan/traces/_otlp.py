@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from torchspan.traces._spans import Attributes, Event, Link, Span
+from torchspan.traces._file_spans import Attributes, Link, Span, SpanEvent
 
 _STATUS_ERROR = (2, "2", "STATUS_CODE_ERROR")
 _KINDS = {
@@ -62,9 +62,9 @@ def raw_spans(document: Any, place: str, resources: dict[str, Attributes]) -> It
 
 def _requested(request: Any) -> list[Any]:
     """The value of `resourceSpans`."""
-    found = _get(mapping(request), "resourceSpans")
-    if isinstance(found, list):
-        return found
+    groups = _get(mapping(request), "resourceSpans")
+    if isinstance(groups, list):
+        return groups
     keys = {camel(key) for key in mapping(request)}
     kind = next((what for what in ("Metrics", "Logs", "Profiles") if f"resource{what}" in keys), None)
     raise UnreadableError(f"OTLP {kind.lower()}, not traces" if kind else "JSON, but not OTLP (no resourceSpans)")
@@ -94,19 +94,19 @@ def span_of(raw: Any, scope: str, resource: Attributes) -> Span:
     )
 
 
-def _event(raw: Mapping[str, Any]) -> Event:
+def _event(raw: Mapping[str, Any]) -> SpanEvent:
     try:
         time_ns = _time(raw, "timeUnixNano")
     except UnreadableError:
         time_ns = 0
-    return Event(_text(raw.get("name")), _attributes(raw.get("attributes")), time_ns)
+    return SpanEvent(_text(raw.get("name")), _attributes(raw.get("attributes")), time_ns)
 
 
 def _links(raw: Any) -> Iterator[Link]:
     """Those that can be read: a link is never worth the span that has it."""
-    for each in mappings(raw):
+    for member in mappings(raw):
         try:
-            yield Link(_id(each, "traceId"), _id(each, "spanId"), _attributes(each.get("attributes")))
+            yield Link(_id(member, "traceId"), _id(member, "spanId"), _attributes(member.get("attributes")))
         except UnreadableError:
             continue
 
@@ -211,8 +211,8 @@ def _in_schema(key: str) -> str:
 
 def _get(raw: Mapping[str, Any], key: str) -> Any:
     """The value of a field under its name in JSON, or else under its name in the schema; None without one."""
-    found = raw.get(key)
-    return raw.get(_IN_SCHEMA[key]) if found is None else found
+    child = raw.get(key)
+    return raw.get(_IN_SCHEMA[key]) if child is None else child
 
 
 _IN_SCHEMA = {

@@ -43,10 +43,10 @@ class FileStrings(FileContent):
         problems: The first 100 places that could not be read.
         unread: The number of places that could not be read.
         is_empty: Whether the files have no content at all.
-        found: The strings, by their place.
+        texts: The strings, by their place.
     """
 
-    found: dict[Place, set[str]] = field(default_factory=dict)
+    texts: dict[Place, set[str]] = field(default_factory=dict)
 
 
 def strings(*sources: Source) -> FileStrings:
@@ -72,7 +72,7 @@ def strings(*sources: Source) -> FileStrings:
             result._add_problem(name, place, document)
             continue
         for where, text in _walk(document):
-            texts = result.found.setdefault(where, set())
+            texts = result.texts.setdefault(where, set())
             if text is not None:
                 texts.add(text)
     return result
@@ -145,11 +145,11 @@ def _attributes(value: Any, part: Part, scope: str) -> Iterator[Found]:
             continue
         place = Place(scope, part, key)
         yield place, None
-        for name, given in item.items():
+        for name, child in item.items():
             if name == "value":
-                yield from ((place, text) for text in _texts(given))
+                yield from ((place, text) for text in _texts(child))
             elif name != "key":
-                yield from _others(given, name, scope)
+                yield from _others(child, name, scope)
 
 
 _OF_NUMBERS = frozenset({"intValue", "doubleValue", "boolValue"})
@@ -165,13 +165,13 @@ def _texts(value: Any) -> Iterator[str]:
             if name not in _OF_NUMBERS or not _NUMBER.fullmatch(item):
                 yield item
         elif isinstance(item, list):
-            pending += [(each, name) for each in item]
+            pending += [(child, name) for child in item]
         elif isinstance(item, dict):
-            for key, each in item.items():
-                known = camel(key)
-                if known not in _OF_VALUES:
+            for key, child in item.items():
+                camel_name = camel(key)
+                if camel_name not in _OF_VALUES:
                     yield key
-                pending.append((each, known))
+                pending.append((child, camel_name))
 
 
 def _others(value: Any, field_name: str, scope: str) -> Iterator[Found]:
@@ -191,6 +191,6 @@ def _others(value: Any, field_name: str, scope: str) -> Iterator[Found]:
         elif isinstance(item, list):
             pending += item
         elif isinstance(item, dict):
-            for key, each in item.items():
+            for key, child in item.items():
                 yield place, key
-                pending.append(each)
+                pending.append(child)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from torchspan import semconv
-from torchspan.traces._spans import Span, UnfinishedSpan
+from torchspan.traces._file_spans import Span, UnfinishedSpan
 from torchspan.traces._unfinished import lasting, settled
 
 
@@ -119,11 +119,11 @@ def at_or_below(nodes: Iterable[Node], is_meant: Callable[[Node], bool]) -> set[
     Returns:
         `id(node)` of each node for which `is_meant` is true, and of every node below one.
     """
-    found: set[int] = set()
+    seen: set[int] = set()
     for node in nodes:
-        if id(node.parent) in found or is_meant(node):
-            found.add(id(node))
-    return found
+        if id(node.parent) in seen or is_meant(node):
+            seen.add(id(node))
+    return seen
 
 
 def trees(spans: Iterable[Span]) -> list[Trace]:

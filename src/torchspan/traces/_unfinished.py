@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchspan import phase, semconv
-from torchspan.traces._spans import Attributes, Running, Span, UnfinishedSpan
+from torchspan.traces._file_spans import Attributes, Running, Span, UnfinishedSpan
 
 _Key = tuple[str, str]
 """Trace id and span id."""
 
 _FACTS = (semconv.KEEP, semconv.MODEL_CLASS, semconv.ENTRY_POINT)
-_PHASES = frozenset(each.name for each in phase.PHASES)
+_PHASES = frozenset(row.name for row in phase.PHASES)
 
 
 def settled(spans: Iterable[Span]) -> list[Span]:
@@ -40,7 +40,7 @@ def settled(spans: Iterable[Span]) -> list[Span]:
     arrived = {(span.trace_id, span.span_id) for span in result}
     named = _named(every, arrived)
     last_writes = _last_writes(every) if named else {}
-    result += [_open(key, each, progress.get(key, []), last_writes) for key, each in named.items()]
+    result += [_open(key, record, progress.get(key, []), last_writes) for key, record in named.items()]
     result += [_last_seen(reports) for key, reports in progress.items() if key not in arrived and key not in named]
     return result
 
@@ -63,13 +63,13 @@ def _named(spans: Iterable[Span], arrived: set[_Key]) -> dict[_Key, _Named]:
             key = (span.trace_id, span_id)
             if key in arrived:
                 continue
-            known = result.get(key)
-            if known is None:
+            previous = result.get(key)
+            if previous is None:
                 result[key] = _Named(span, name, start_ns, parent_id)
             else:
-                known.parent_id = known.parent_id or parent_id
-                if span.end_ns >= known.by.end_ns:
-                    known.by, known.name = span, name
+                previous.parent_id = previous.parent_id or parent_id
+                if span.end_ns >= previous.by.end_ns:
+                    previous.by, previous.name = span, name
     return result
 
 

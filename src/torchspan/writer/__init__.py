@@ -5,12 +5,12 @@ from torchspan.writer._enrich import enrich_callback
 from torchspan.writer._exception_signals import OPT_IN, exception_signal
 from torchspan.writer._heartbeats import Heartbeats
 from torchspan.writer._memory import Sampler, memory_callbacks
-from torchspan.writer._metrics import MetricWriter
+from torchspan.writer._metric_writer import MetricWriter
 from torchspan.writer._notes import CurrentSpanNotes
 from torchspan.writer._parents import SpanParents, is_suppressed
 from torchspan.writer._progress import ProgressWriter
-from torchspan.writer._ranks import SelectedRanks
-from torchspan.writer._spans import SpanWriter
+from torchspan.writer._selected_ranks import SelectedRanks
+from torchspan.writer._span_writer import SpanWriter
 
 __all__ = [
     "OPT_IN",

@@ -7,7 +7,8 @@ https://opentelemetry.io/docs/specs/semconv/exceptions/exceptions-logs/
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType, TracebackType
 from typing import Any, Protocol, cast
 
 from opentelemetry.context import Context
@@ -15,10 +16,71 @@ from opentelemetry.context import Context
 from torchspan import semconv
 from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.logs import Log
+from torchspan._base.raised import causes_of, text_of
+from torchspan._base.reading import traceback_of
+from torchspan._base.templates import template
 from torchspan._version import __version__
 from torchspan.engine import Event, Occurrence
-from torchspan.writer._exceptions import exception_attributes
+from torchspan.writer._authors import is_written_by_library
 
+
+# --- attributes of an exception event -------------------------------------------------------------------------------
+def exception_attributes(error: BaseException, *, capture_text: bool) -> dict[str, Any]:
+    """The attributes of the `exception` event: the class, the place, and the part of the message that may be recorded."""
+    attributes: dict[str, Any] = {semconv.EXCEPTION_TYPE: semconv.class_name(type(error))}
+    origin = _innermost(traceback_of(error))
+    if origin is not None:
+        code, line, module = origin
+        attributes[semconv.CODE_FUNCTION] = f"{module}.{_qualified_name(code)}"
+        attributes[semconv.CODE_FILE] = code.co_filename
+        attributes[semconv.CODE_LINE] = line
+    message = _message(error, capture_text=capture_text)
+    if message:
+        attributes[semconv.EXCEPTION_MESSAGE] = message
+    return attributes
+
+
+def _message(error: BaseException, *, capture_text: bool) -> str:
+    """The template of a message that only libraries contributed to; with `capture_text`, the whole of any message."""
+    if capture_text:
+        return text_of(error)
+    return template(text_of(error)) if all(map(is_written_by_library, _chain(error))) else ""
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception, and all exceptions that were being handled when it was raised.
+
+    Libraries quote the text of exceptions that they caught in those they raise (torch/fx/interpreter.py quotes a KeyError).
+    """
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        member = waiting.pop()
+        if member is not None and id(member) not in seen:  # a chain may be circular
+            seen.add(id(member))
+            waiting += causes_of(member)
+            yield member
+
+
+def _innermost(entry: TracebackType | None) -> tuple[CodeType, int, str] | None:
+    """Code, line and module of the frame that raised the exception."""
+    if entry is None:
+        return None
+    while entry.tb_next is not None:
+        entry = entry.tb_next
+    return entry.tb_frame.f_code, entry.tb_lineno, _module(entry.tb_frame)
+
+
+def _module(frame: FrameType) -> str:
+    name = frame.f_globals.get("__name__")
+    return name if type(name) is str else "?"
+
+
+def _qualified_name(code: CodeType) -> str:
+    return getattr(code, "co_qualname", code.co_name)  # Python 3.11 includes the class, 3.10 has only the function
+
+
+# ------------------------------------------------------------------------------------------------------------------
 logger = Log("torchspan")
 
 OPT_IN = "OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN"
@@ -178,7 +240,7 @@ def exception_signal(opt_in: str, logger_provider: Any, *, capture_text: bool) -
     opt_in: the value of the variable, a comma-separated list. `logs/dup` takes precedence over `logs`.
     """
     events = SpanEvents(capture_text=capture_text)
-    words = {each.strip() for each in opt_in.split(",")}
+    words = {word.strip() for word in opt_in.split(",")}
     if not words & {_LOGS, _BOTH}:
         return events
     records = LogRecords(logger_provider, capture_text=capture_text)

@@ -13,8 +13,39 @@ from opentelemetry.instrumentation.utils import suppress_instrumentation
 from torchspan._base.errors import Guard
 from torchspan.engine import ActiveWork, Callback, Event
 from torchspan.writer._background import Background, Wake
-from torchspan.writer._schedule import NS, next_beat_ns
 
+# --- when to report -------------------------------------------------------------------------------------------------
+NS = 1_000_000_000
+
+FIRST_S = 2
+"""Shorter work has no heartbeat, so a program with one short compilation ends as it would without torchspan."""
+
+_GAPS_S = (5, 10, 20, 40)
+_LONGEST_GAP_S = 60
+
+
+def next_beat_ns(elapsed_ns: int, interval_ns: int | None) -> int:
+    """The time of the next heartbeat of a piece of work, in nanoseconds since its start; always after `elapsed_ns`.
+
+    The times are a fixed grid from the start of the work. Missed heartbeats are not made up for.
+
+    interval_ns: the gap between two heartbeats. The first comes after two seconds if the gap is longer. None: the gaps are
+    5, 10, 20, 40 and then 60 s, so heartbeats are due 2, 7, 17, 37, 77, 137 s after the start, and then every 60 s.
+    """
+    due_ns = FIRST_S * NS
+    if interval_ns is not None:
+        on_grid_ns = (elapsed_ns // interval_ns + 1) * interval_ns
+        return min(due_ns, on_grid_ns) if elapsed_ns < due_ns else on_grid_ns
+    if elapsed_ns < due_ns:
+        return due_ns
+    for gap_s in _GAPS_S:
+        due_ns += gap_s * NS
+        if due_ns > elapsed_ns:
+            return due_ns
+    return due_ns + ((elapsed_ns - due_ns) // (_LONGEST_GAP_S * NS) + 1) * _LONGEST_GAP_S * NS
+
+
+# ------------------------------------------------------------------------------------------------------------------
 NAME = "torchspan-heartbeats"
 """The thread's name."""
 
@@ -61,9 +92,10 @@ class Heartbeats:
         is_exported: Callable[[Event], bool] = lambda _event: True,
     ) -> None:
         self._active = active
-        self._reporter = reporter
         self._interval_ns = None if interval_s is None else round(interval_s * NS)
-        self._guard = guard
+        self._begin = guard.around("recording the start of long work")(reporter.begin)
+        self._report = guard.around("reporting progress")(reporter.report)
+        self._flush = guard.around("writing progress")(reporter.flush)
         self._is_exported = is_exported
         self._thread = Background(NAME, self._run, new_wake)
         self._schedules: dict[Event, _Schedule] = {}
@@ -78,7 +110,7 @@ class Heartbeats:
     def _start(self, event: Event) -> bool:
         if event not in self._active or not self._is_exported(event):
             return False
-        self._guard.call("recording the start of long work", self._reporter.begin, event)
+        self._begin(event)
         self._thread.wake()
         return True
 
@@ -110,11 +142,11 @@ class Heartbeats:
         due = [event for event, state in schedules.items() if event.elapsed_ns() >= state.due_ns]
         is_new = False
         for event in due:
-            if self._guard.call("reporting progress", self._reporter.report, event, schedules[event].number):
+            if self._report(event, schedules[event].number):
                 schedules[event].number += 1
                 is_new = True
         if is_new:
-            self._guard.call("writing progress", self._reporter.flush)
+            self._flush()
         for event in due:  # scheduled from now: heartbeats missed because of a slow processor are left out
             schedules[event].due_ns = next_beat_ns(event.elapsed_ns(), self._interval_ns)
         waits = [state.due_ns - event.elapsed_ns() for event, state in schedules.items() if event.is_open]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
@@ -15,13 +14,13 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from torchspan import semconv
 from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.forks import renewed
+from torchspan._base.forks import in_each_child, renewed
 from torchspan._version import __version__
 from torchspan.semconv import METRICS, Metric
-from torchspan.writer._otel_private import export_measurements, forget_measurements
+from torchspan.writer._private_sdk import export_measurements, forget_measurements
 
 if TYPE_CHECKING:
-    from torchspan.writer._metrics import MetricWriter
+    from torchspan.writer._metric_writer import MetricWriter
 
 VALUES_LIMIT = 50
 """Maximum number of values of a metric attribute whose values the program can choose: mainly classes of exceptions."""
@@ -131,7 +130,7 @@ _ALL: weakref.WeakSet[Instruments] = weakref.WeakSet()
 """Weak references: a provider keeps its instruments alive through their callback, and they are freed with it."""
 
 
-class _Locks:
+class _InstrumentsLock:
     """One lock per process. A forked child gets a new one, because the thread that held it may not exist there."""
 
     one = threading.Lock()
@@ -139,7 +138,7 @@ class _Locks:
 
 def instruments_of(provider: MeterProvider) -> Instruments:
     """The instruments of `provider`, made at the first call."""
-    with _Locks.one:
+    with _InstrumentsLock.one:
         instruments = next((instruments for instruments in _ALL if instruments.provider is provider), None)
         if instruments is None:
             instruments = Instruments(provider)
@@ -153,10 +152,9 @@ _FORKED = ErrorBoundary(
 
 
 def _start_process() -> None:
-    _Locks.one = threading.Lock()
+    _InstrumentsLock.one = threading.Lock()
     for instruments in list(_ALL):
         _FORKED.attempt(instruments.start_process)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_process)
+in_each_child(_start_process)

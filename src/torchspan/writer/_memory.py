@@ -156,15 +156,15 @@ def _free_and_total() -> tuple[int, int] | None:
 
 
 def _device_before(event: Event) -> None:
-    found = _free_and_total()
-    if found is not None:
-        event.additions[semconv.GPU_MEMORY_FREE_BEFORE], event.additions[semconv.GPU_MEMORY_TOTAL] = found
+    sizes = _free_and_total()
+    if sizes is not None:
+        event.additions[semconv.GPU_MEMORY_FREE_BEFORE], event.additions[semconv.GPU_MEMORY_TOTAL] = sizes
 
 
 def _device_after(event: Event, _context: None) -> None:
-    found = _free_and_total()
-    if found is not None:
-        event.additions[semconv.GPU_MEMORY_FREE_AFTER], event.additions[semconv.GPU_MEMORY_TOTAL] = found
+    sizes = _free_and_total()
+    if sizes is not None:
+        event.additions[semconv.GPU_MEMORY_FREE_AFTER], event.additions[semconv.GPU_MEMORY_TOTAL] = sizes
 
 
 def _always(_event: Event) -> bool:

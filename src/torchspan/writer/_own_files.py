@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from torchspan.writer._otel_private import span_processors
+from torchspan.writer._private_sdk import span_processors
 
 
 class OwnFiles:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable, Hashable
@@ -14,25 +13,25 @@ from opentelemetry import trace
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Span
 
-from torchspan._base.span_ends import SpanEnds
+from torchspan._base.forks import in_each_child
+from torchspan._context.span_ends import SpanEnds
 from torchspan.engine.run_tally import RunTally
 from torchspan.engine.runs import Parent, Surroundings
 from torchspan.phase import Folded, Phase
 from torchspan.writer._budget import limited_by
 
 
-class _Locks:
+class _ParentsLock:
     """One lock per process. A forked child gets a new one, because the thread that held it may not exist there."""
 
     one = threading.Lock()
 
 
 def _renew() -> None:
-    _Locks.one = threading.Lock()
+    _ParentsLock.one = threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+in_each_child(_renew)
 
 
 def is_suppressed() -> bool:
@@ -64,14 +63,14 @@ class SpanParents:
 
     def of(self, span: Span) -> RecordingSpan:
         """The object kept for a recording span: the same one while the span lives."""
-        known = self._known.get(span)
-        if known is None:
-            with _Locks.one:
-                known = self._known.get(span)
-                if known is None:
-                    known = self._known[span] = RecordingSpan(span)
+        recording = self._known.get(span)
+        if recording is None:
+            with _ParentsLock.one:
+                recording = self._known.get(span)
+                if recording is None:
+                    recording = self._known[span] = RecordingSpan(span)
                     self._ends.watch(span, self._ended)
-        return known
+        return recording
 
     def before_current_ends(self, function: Callable[[], None]) -> None:
         """Call `function` once, before the current span ends. Does nothing if the span does not record."""
@@ -79,14 +78,14 @@ class SpanParents:
 
     def close(self) -> None:
         """Write all counts now, and stop watching the ends of spans."""
-        for known in list(self._known.values()):
-            known.close()
+        for recording in list(self._known.values()):
+            recording.close()
         self._ends.close()
 
     def _ended(self, span: Span) -> None:
-        known = self._known.pop(span, None)
-        if known is not None:
-            known.close()
+        recording = self._known.pop(span, None)
+        if recording is not None:
+            recording.close()
 
 
 class RecordingSpan:

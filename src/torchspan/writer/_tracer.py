@@ -10,12 +10,12 @@ from opentelemetry import trace
 from opentelemetry.trace import ProxyTracerProvider, Tracer, TracerProvider
 
 from torchspan import semconv
-from torchspan._base.ids import IDS
-from torchspan._base.sampling_rules import SamplingRules
+from torchspan._sampling.ids import IDS
+from torchspan._sampling.rules import SamplingRules
 from torchspan._server_span import SERVER_SPANS
 from torchspan._version import __version__
-from torchspan.writer._kept import rules_of
-from torchspan.writer._otel_private import span_processors
+from torchspan.writer._kept_spans import rules_of
+from torchspan.writer._private_sdk import span_processors
 
 TracerOf = Callable[[TracerProvider, str, str, str], Tracer]
 """Returns the tracer for a provider, and a tracer's name, version and schema."""

@@ -9,7 +9,7 @@ import pytest
 
 from support.core_install import Environment, core
 from torchspan.cli import doctor
-from torchspan.cli.doctor import _report as report
+from torchspan.cli.doctor import _printed as report
 from torchspan.cli.doctor._check import Context
 
 OFFLINE = [

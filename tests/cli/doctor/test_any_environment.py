@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from torchspan._settings import SETTINGS, VARIABLES
-from torchspan.cli.doctor import _report as report
+from torchspan.cli.doctor import _printed as report
 
 NAMES = [
     "OTEL_SDK_DISABLED",

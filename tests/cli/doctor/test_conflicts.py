@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `torchspan doctor` says of others that observe or export the same."""
 
-import os
-from importlib.metadata import EntryPoint
-
 import pytest
 
 from torchspan.cli.doctor import _conflicts as conflicts
@@ -15,19 +12,6 @@ def rows(**environment):
 
 
 @pytest.fixture
-def instrumentors(monkeypatch):
-    """Registers instrumentors by their names, torchspan's own among them."""
-
-    def register(*names):
-        group = conflicts._INSTRUMENTORS
-        found = [EntryPoint(name, value, group) for name, value in names]
-        monkeypatch.setattr(conflicts, "entry_points", lambda **_: found)
-
-    register(("torchspan", "torchspan.instrumentor:TorchspanInstrumentor"))
-    return register
-
-
-@pytest.fixture
 def packages(monkeypatch):
     """Installs packages by their names and versions, as far as metadata goes."""
     versions = {}
@@ -35,18 +19,8 @@ def packages(monkeypatch):
     return versions
 
 
-def test_an_environment_without_conflicts_is_reported_as_such(instrumentors, packages):
+def test_an_environment_without_conflicts_is_reported_as_such(packages):
     assert rows()["conflicts.none"].state is State.OK
-
-
-def test_another_instrumentor_of_an_observed_library_is_a_warning(instrumentors):
-    instrumentors(("torch", "other.torch:Instrumentor"))
-    found = rows()["conflicts.instrumentor"]
-
-    assert found.state is State.WARNING
-    assert found.remedy == "To disable it: OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=torch"
-    assert "conflicts.instrumentor" not in rows(OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="torch")
-    assert "conflicts.instrumentor" not in rows(OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="*")
 
 
 def test_a_second_installation_of_torchspan_is_a_warning_with_both_places(distribution):
@@ -81,11 +55,3 @@ def test_a_ratio_of_another_sampler_is_a_warning_with_what_it_drops():
 @pytest.mark.parametrize("argument", ["1", "1.0", "", "a", "nan", "7"])
 def test_a_ratio_that_drops_nothing_or_is_none_is_not_a_conflict(argument):
     assert "conflicts.sampler" not in rows(OTEL_TRACES_SAMPLER="traceidratio", OTEL_TRACES_SAMPLER_ARG=argument)
-
-
-def test_a_shell_below_two_wrappers_is_a_warning():
-    site = "/venv/site-packages/opentelemetry/instrumentation/auto_instrumentation"
-    both = rows(PYTHONPATH=f"{site}{os.pathsep}/venv/site-packages/ddtrace/bootstrap")
-
-    assert both["conflicts.started_by"].facts == {"started_by": ["opentelemetry-instrument", "ddtrace-run"]}
-    assert "conflicts.started_by" not in rows(PYTHONPATH=site)

@@ -16,8 +16,8 @@ from support import hostile_endpoints as hostile
 from support.hostile_endpoints import Authority, Endpoint, GrpcEndpoint, http
 from support.receiver import GrpcReceiver, Receiver
 from torchspan.cli.doctor import _endpoints as endpoints
-from torchspan.cli.doctor._answers import MEANINGS, meaning
 from torchspan.cli.doctor._check import Context, State
+from torchspan.cli.doctor._outcomes import MEANINGS, meaning
 from torchspan.probes import parse_version
 
 TRACES_ALONE = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}

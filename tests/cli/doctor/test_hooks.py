@@ -10,7 +10,7 @@ from torchspan.cli._command import CommandError
 from torchspan.cli.doctor._check import Context, State
 from torchspan.cli.doctor._hooks import hooks
 from torchspan.phase import COMPILE, EXECUTE
-from torchspan.probes import Annotate, Function, Probe, Record, Run, Step, Tally, Tap, Watch
+from torchspan.probes import Annotate, Function, Probe, Record, Runs, Step, Tally, Tap, Watch
 
 
 def absent(name, action):
@@ -62,7 +62,7 @@ def test_where_every_hook_point_resolves_there_is_one_row(here):
             "Lost: torch_tensorrt.compile spans of this call, and what they count in the metrics.",
         ),
         (
-            Run(phase=EXECUTE, describe=lambda *_: {}),
+            Runs(phase=EXECUTE, describe=lambda *_: {}),
             State.WARNING,
             "Lost: torch_tensorrt.execute spans of runs through this call, and their durations in the metric.",
         ),

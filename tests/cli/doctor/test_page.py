@@ -5,12 +5,12 @@ import json
 import re
 from pathlib import Path
 
-from torchspan.cli.doctor import _report as report
+from torchspan.cli.doctor import _printed as report
 from torchspan.cli.doctor._check import Context, State
 from torchspan.cli.doctor._conflicts import conflicts
 from torchspan.cli.doctor._endpoints import reachable
 from torchspan.cli.doctor._exporters import loadable
-from torchspan.cli.doctor._files import writable
+from torchspan.cli.doctor._span_files import writable
 from torchspan.cli.doctor._switches import timeouts
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "doctor.md").read_text(encoding="utf-8")

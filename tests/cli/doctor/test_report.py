@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from torchspan.cli.doctor import _report as report
+from torchspan.cli.doctor import _printed as report
 from torchspan.cli.doctor._check import Check, Context, State
 
 ROWS = [

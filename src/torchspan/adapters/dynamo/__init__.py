@@ -12,17 +12,17 @@ from typing import Any
 
 from torchspan import _dynamo_safety
 from torchspan._base import templates
-from torchspan._base.errors import FAILED
+from torchspan._base.errors import FAILED, guarded
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute, loaded, method
-from torchspan.adapters._machinery.apply import apply_probes
-from torchspan.adapters._machinery.ports import Ports
-from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.adapters.dynamo import recorded, user_context
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.dynamo.workers import Workers
 from torchspan.adapters.imports import Imports
+from torchspan.adapters.machinery.apply import apply_probes
+from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.engine import Engine, Undo
 from torchspan.phase import RUN_DISABLED, RUN_GRAPH, Phase
 from torchspan.probes import Call, Probe, Record, Tap, Target, signature_of
@@ -38,31 +38,31 @@ def install(engine: Engine, ports: Ports, imports: Imports, recorded_phases: Ite
     - recorded_phases: the calls that are events at run time: `RUN_GRAPH`, `RUN_DISABLED`.
     """
     patches, phases = Patches("torch"), tuple(recorded_phases)
-    rows = [_resolved(each, LIBRARY) for each in PROBES]
-    reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
+    rows = [_resolved(probe, LIBRARY) for probe in PROBES]
+    reported = next((row.original for row in rows if row.probe.action == Tap("dynamo:reported")), None)
     frames = Frames(engine, reported)
     imports.phase_here = frames.phase_here
     templates.words()  # takes some milliseconds, which would otherwise delay the first call of a compiled function
     undo: list[Undo] = [patches.undo]
-    engine.guard.call("hooking into Dynamo", _hook, engine, patches, rows, frames, RUN_GRAPH in phases)
+    _hook(engine, patches, rows, frames, RUN_GRAPH in phases)
     if RUN_DISABLED in phases:
-        engine.guard.call("hooking into torch.compiler.disable", recorded.watch_disabled, patches)
+        engine.guard.around("hooking into torch.compiler.disable")(recorded.watch_disabled)(patches)
     undo += [recorded.record(engine, ports, phase) for phase in phases]
     engine.guard.call("naming traces to Dynamo", user_context.follow, patches, engine.guard, ports.traceparent)
     workers = Workers(engine, frames)
-    undo += [when_imported(each.target.module, partial(_arrived, engine, workers, each)) for each in WORKERS]
+    undo += [when_imported(probe.target.module, partial(_arrived, engine, workers, probe)) for probe in WORKERS]
 
     def undo_all() -> None:
-        for each in reversed(undo):
-            each()
+        for step in reversed(undo):
+            step()
 
     return undo_all
 
 
 def resolve_probes() -> list[ResolvedProbe]:
     """Every probe, resolved in the PyTorch that is loaded. Imports and changes nothing."""
-    of_inductor = (_resolved(each, each.target.module) for each in WORKERS)
-    return [*(_resolved(each, LIBRARY) for each in PROBES), *of_inductor]
+    of_inductor = (_resolved(probe, probe.target.module) for probe in WORKERS)
+    return [*(_resolved(probe, LIBRARY) for probe in PROBES), *of_inductor]
 
 
 def _resolved(probe: Probe, library: str) -> ResolvedProbe:
@@ -79,6 +79,7 @@ def _arrived(engine: Engine, workers: Workers, probe: Probe, _late: bool) -> Und
     return patches.undo
 
 
+@guarded("hooking into Dynamo", "guard")
 def _hook(
     engine: Engine, patches: Patches, rows: Iterable[ResolvedProbe], frames: Frames, records_graphs: bool
 ) -> None:
@@ -132,8 +133,8 @@ def _returning(engine: Engine, frames: Frames, original: Any) -> Any:
     @functools.wraps(original)
     def compiling(self: Any, *args: Any, **kwargs: Any) -> Any:
         compiled = original(self, *args, **kwargs)
-        found = engine.guard.begin("recording a compiled graph", frames.compiled, self, compiled)
-        return compiled if found is FAILED else found
+        recording = engine.guard.begin("recording a compiled graph", frames.compiled, self, compiled)
+        return compiled if recording is FAILED else recording
 
     return compiling
 

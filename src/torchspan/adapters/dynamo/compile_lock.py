@@ -72,9 +72,9 @@ class Waits:
 
     def continues(self) -> None:
         """Record that the calling thread, which now holds the lock, is already compiling: a backward graph takes the lock late."""
-        for each in reversed(self._open_here()):
-            if each.event is not None and semconv.COMPILE_ID in each.event.attributes:
-                self._compiles(each.event)
+        for wait in reversed(self._open_here()):
+            if wait.event is not None and semconv.COMPILE_ID in wait.event.attributes:
+                self._compiles(wait.event)
                 return
 
     def begin(self, wait: _Wait) -> None:
@@ -98,12 +98,12 @@ class Waits:
             {},
             placement=DETACHED,
             observed=Observed(acquire, (), {}),
-            links=tuple(each.handle for each in wait.compiled),
+            links=tuple(frame.handle for frame in wait.compiled),
             at_ns=now_ns - taken_ns,
         )
         if event is not None:
             if wait.compiled:
-                event.additions[semconv.WAIT_IDS] = [each.compile_id for each in wait.compiled]
+                event.additions[semconv.WAIT_IDS] = [frame.compile_id for frame in wait.compiled]
             self._engine.close(event)
 
     def _compiles(self, event: Event) -> None:
@@ -111,8 +111,8 @@ class Waits:
         if event.handle is None or compile_id is None:
             return
         self._compiled = _Compiled(event.handle, compile_id)
-        for each in list(self._waiting):
-            each.add(self._compiled)
+        for wait in list(self._waiting):
+            wait.add(self._compiled)
 
 
 def _by_no_thread() -> bool:

@@ -3,24 +3,105 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
-from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from types import CodeType, FrameType, SimpleNamespace
+from typing import Any, NamedTuple, TypeVar
 
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.by_identity import ByIdentity
-from torchspan.adapters.dynamo import compiling, recorded
+from torchspan._base.reading import traceback_of
+from torchspan.adapters.dynamo import recorded
 from torchspan.adapters.dynamo.compile_lock import Waits
-from torchspan.adapters.dynamo.compiling import Compiling
 from torchspan.engine import Audience, Engine, Event, Observed, Occurrence, Placement, Steps, ThreadStacks
 from torchspan.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phase
 from torchspan.probes import Call
-from torchspan.probes.describe import compilation, declarations, frames, graph_breaks, recompiles
-from torchspan.probes.describe.graph_breaks import GraphBreak
+from torchspan.probes.describe import compilation, declarations, frames, recompiles
+from torchspan.probes.describe.frames import GraphBreak
 
+# --- the state of Dynamo while it compiles a frame ------------------------------------------------------------------
+_DEPTH = 16
+"""Maximum number of Python frames between torchspan's and the function that compiles a frame; ten in torch 2.14."""
+
+
+class Compiling(NamedTuple):
+    """The frame that is being compiled.
+
+    code: None if this version of PyTorch does not expose it. receiver: the class of its first argument. is_whole: whether a graph break is an error (`fullgraph=True`).
+    """
+
+    code: CodeType | None = None
+    receiver: type | None = None
+    is_whole: bool = False
+
+
+def compiling() -> Compiling:
+    """The frame that the innermost call of Dynamo's `_compile` in this thread compiles."""
+    for frame in _outwards():
+        if frame.f_code.co_name == "_compile" and _module(frame) == "torch._dynamo.convert_frame":
+            variables = frame.f_locals
+            code = variables.get("code")
+            return Compiling(
+                code if type(code) is CodeType else None,
+                _receiver(variables.get("locals")),
+                is_whole=variables.get("one_graph") is True,
+            )
+    return Compiling()
+
+
+def _receiver(variables: Any) -> type | None:
+    """The class of `self` among the variables of a method, or of the first of `*args` of a decorator's function."""
+    if type(variables) is not dict:
+        return None
+    if "self" in variables:
+        return type(variables["self"])
+    args = variables.get("args")
+    return type(args[0]) if type(args) is tuple and args else None
+
+
+def raised() -> BaseException | None:
+    """The exception with which the reported phase ends; not one that the program was handling before.
+
+    The exception is thrown into the context manager that reports (`dynamo_timed`), so its traceback begins there. An exception with
+    which Dynamo begins its own analysis again (torch/_dynamo/exc.py: `RestartAnalysis`) is not an error: the frame is compiled.
+    """
+    error = sys.exc_info()[1]
+    if reading.is_a(error, reading.loaded("torch._dynamo.exc", "RestartAnalysis")):
+        return None
+    entry = None if error is None else traceback_of(error)
+    if entry is None or _module(entry.tb_frame) != "torch._dynamo.utils":
+        return None
+    return error if any(outward is entry.tb_frame for outward in _outwards()) else None
+
+
+def compile_context() -> Any:
+    """The object that represents the current compilation. A backward graph has the object of its forward frame."""
+    kind = reading.loaded("torch._guards", "CompileContext")
+    return None if kind is None else kind.try_get()
+
+
+def suppresses_errors() -> bool:
+    """Whether Dynamo is configured to run frames eagerly that it fails to compile (`torch._dynamo.config.suppress_errors`)."""
+    return getattr(sys.modules.get("torch._dynamo.config"), "suppress_errors", False) is True
+
+
+def _outwards() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(_DEPTH):
+        if frame is None:
+            return
+        yield frame
+        frame = frame.f_back
+
+
+def _module(frame: FrameType) -> Any:
+    return frame.f_globals.get("__name__")
+
+
+# ------------------------------------------------------------------------------------------------------------------
 SHORT_NS = 1_000_000
 """A shorter phase has no event. It is a step of the event around it."""
 
@@ -37,7 +118,7 @@ _CACHES = {_BACKEND: semconv.AOTAUTOGRAD_CACHE, "inductor_compile": semconv.INDU
 """Phases whose end reports the result of a cache lookup, and the attribute for the result."""
 
 
-class _Open:
+class _OpenWork:
     """A begin report whose end has not been reported. steps: short phases inside."""
 
     __slots__ = ("event", "name", "steps")
@@ -48,7 +129,7 @@ class _Open:
         self.steps = Steps()
 
 
-class _OpenPhase(_Open):
+class _OpenPhase(_OpenWork):
     """A phase that may turn out to be short. It has no event until one inside needs it, or until the phase ends.
 
     within: the event that was current when the phase began: a library's event, if a backend calls PyTorch's compilers.
@@ -64,19 +145,19 @@ class _OpenPhase(_Open):
         self.heard = heard
 
 
-class _OpenBackend(_Open):
+class _OpenBackend(_OpenWork):
     """The backend's phase."""
 
     __slots__ = ()
 
 
-class _OpenWorker(_Open):
+class _OpenWorker(_OpenWork):
     """Work that another thread's compilation has left to this thread."""
 
     __slots__ = ()
 
 
-class _OpenCompilation(_Open):
+class _OpenCompilation(_OpenWork):
     """A backward graph or a frame. facts: gathered until its end."""
 
     __slots__ = ("facts",)
@@ -102,11 +183,11 @@ class _OpenFrame(_OpenCompilation):
         self.breaks: Counter[str] = Counter()
         self.measured: dict[str, Any] = {}
 
-    def broke(self, found: GraphBreak) -> None:
+    def broke(self, graph_break: GraphBreak) -> None:
         """Record a graph break."""
-        self.breaks[found.facts[semconv.GRAPH_BREAK_CLASS]] += 1
+        self.breaks[graph_break.facts[semconv.GRAPH_BREAK_CLASS]] += 1
         if self.breaks.total() <= BREAKS_LIMIT:
-            self.occurred(semconv.GRAPH_BREAK_EVENT, found.facts)
+            self.occurred(semconv.GRAPH_BREAK_EVENT, graph_break.facts)
 
     def end(self, ending: frames.Ending) -> dict[str, Any]:
         """End the frame. Returns its facts."""
@@ -136,7 +217,7 @@ class _OpenFrame(_OpenCompilation):
 
     def _is_left_by_a_break(self) -> bool:
         occurred = () if self.event is None else self.event.occurrences
-        return any(each.attributes.get(semconv.GRAPH_BREAK_SKIPS) is True for each in occurred)
+        return any(occurrence.attributes.get(semconv.GRAPH_BREAK_SKIPS) is True for occurrence in occurred)
 
     def occurred(self, name: str, facts: Mapping[str, Any]) -> None:
         """Add an event to its span, with the current time."""
@@ -144,7 +225,7 @@ class _OpenFrame(_OpenCompilation):
             self.event.occurrences.append(Occurrence(name, self.event.anchor.now_ns(), facts))
 
 
-class _Unobserved(_Open):
+class _Unobserved(_OpenWork):
     """Work that began while nothing is observed, for example inside a callback. Nothing inside it is observed either."""
 
     __slots__ = ()
@@ -153,14 +234,14 @@ class _Unobserved(_Open):
         super().__init__(name, None)
 
 
-_Innermost = TypeVar("_Innermost", bound=_Open)
+_Innermost = TypeVar("_Innermost", bound=_OpenWork)
 
 
-class _Thread(threading.local):
+class _FramesOfThread(threading.local):
     """The open work of a thread, innermost last."""
 
     def __init__(self) -> None:
-        self.open: list[_Open] = []
+        self.open: list[_OpenWork] = []
 
 
 class Frames:
@@ -177,7 +258,7 @@ class Frames:
         self._engine = engine
         self._reported = reported
         self._stacks = ThreadStacks(engine)
-        self._thread = _Thread()
+        self._thread = _FramesOfThread()
         self.waits = Waits(engine, lambda: self._thread.open)
         self._interest = engine.registry.interest(COMPILE_PHASE)
         self._forward: ByIdentity[Any] = ByIdentity()
@@ -203,16 +284,16 @@ class Frames:
 
     def broke(self, call: Call) -> None:
         """Record a graph break in the frame that is being traced."""
-        frame, found = self._innermost(_OpenFrame), graph_breaks.graph_break(call)
-        if frame is not None and found is not None:
-            frame.broke(found)
+        frame, graph_break = self._innermost(_OpenFrame), frames.graph_break(call)
+        if frame is not None and graph_break is not None:
+            frame.broke(graph_break)
 
     def captured(self, call: Call) -> None:
         """Receive the graph of the frame that is being compiled, before its backend does: `call_user_compiler(self, gm, ...)`."""
         frame = self._innermost(_OpenFrame)
         if frame is not None:
-            for each in declarations.kept(call.get("gm")):
-                frame.occurred(semconv.DECLARATION_EVENT, each.facts())
+            for declaration in declarations.kept(call.get("gm")):
+                frame.occurred(semconv.DECLARATION_EVENT, declaration.facts())
 
     def compiled(self, output_graph: Any, graph: Any) -> Any:
         """The graph that the backend returned for the current frame, with its runs recorded."""
@@ -243,10 +324,10 @@ class Frames:
     def leave(self, worker: Event) -> None:
         """The opposite of `enter`."""
         open_ = self._thread.open
-        index = next((index for index, each in enumerate(open_) if each.event is worker), None)
+        index = next((index for index, work in enumerate(open_) if work.event is worker), None)
         if index is not None:
-            for each in reversed(open_[index + 1 :]):
-                self._abandon(each)
+            for work in reversed(open_[index + 1 :]):
+                self._abandon(work)
             worker.steps.merge(open_[index].steps)
             del open_[index:]
 
@@ -270,19 +351,19 @@ class Frames:
         else:
             open_.append(self._begin_phase(name, observed))
 
-    def _begin_frame(self, compile_id: str, observed: Observed) -> _Open:
-        found, context = compiling.compiling(), compiling.context()
-        facts = {semconv.COMPILE_ID: compile_id, **frames.function(found.code, found.receiver), **declarations.stance()}
+    def _begin_frame(self, compile_id: str, observed: Observed) -> _OpenWork:
+        frame, context = compiling(), compile_context()
+        facts = {semconv.COMPILE_ID: compile_id, **frames.function(frame.code, frame.receiver), **declarations.stance()}
         event = self._begin_current(FRAME, COMPILE_FRAME, facts, observed=observed)
         if event is None:
             return _Unobserved(FRAME)
         if context is not None:
             self._forward[context] = event.handle
         self.waits.began(event)
-        return _OpenFrame(event, found)
+        return _OpenFrame(event, frame)
 
-    def _begin_backward(self, compile_id: str, observed: Observed) -> _Open:
-        context = compiling.context()
+    def _begin_backward(self, compile_id: str, observed: Observed) -> _OpenWork:
+        context = compile_context()
         forward = None if context is None else self._forward.get(context)
         event = self._begin_current(
             BACKWARD,
@@ -293,7 +374,7 @@ class Frames:
         )
         return _Unobserved(BACKWARD) if event is None else _OpenCompilation(BACKWARD, event)
 
-    def _begin_backend(self, observed: Observed) -> _Open:
+    def _begin_backend(self, observed: Observed) -> _OpenWork:
         event = self._begin_current(
             _BACKEND, COMPILE_PHASE, {semconv.COMPILE_PHASE_NAME: _BACKEND}, target=_BACKEND, observed=observed
         )
@@ -306,7 +387,7 @@ class Frames:
             stack.end(name)  # its end is not expected there
         return event
 
-    def _begin_phase(self, name: str, observed: Observed) -> _Open:
+    def _begin_phase(self, name: str, observed: Observed) -> _OpenWork:
         self._materialize_long()
         heard = None
         if self._interest.countdown is not None:
@@ -321,19 +402,19 @@ class Frames:
             return
         inside, ended = open_[index + 1 :], open_[index]
         del open_[index + 1 :]
-        for each in reversed(inside):
-            self._abandon(each)
+        for work in reversed(inside):
+            self._abandon(work)
         self._note_cache(name, args)
         try:
             match ended:
                 case _OpenPhase():
                     self._end_phase(ended)
                 case _OpenBackend():
-                    self._close(ended, {}, compiling.raised())
+                    self._close(ended, {}, raised())
                 case _OpenFrame():
                     self._end_frame(ended)
                 case _OpenCompilation():
-                    self._close(ended, ended.facts, compiling.raised())
+                    self._close(ended, ended.facts, raised())
         finally:
             open_.pop()
 
@@ -353,23 +434,23 @@ class Frames:
             self._engine.close(event, at_ns=end_ns)
 
     def _end_frame(self, frame: _OpenFrame) -> None:
-        error = compiling.raised()
+        error = raised()
         swallowed = None if frame.event is None else frame.event.scratch.get(compilation.SWALLOWED)
         ending = frames.Ending(
             metrics=frame.summed_up(error),
             error=error,
             swallowed=swallowed,
             is_whole=frame.compiling.is_whole,
-            suppresses_errors=compiling.suppresses_errors(),
+            suppresses_errors=suppresses_errors(),
         )
         self._close(frame, frame.end(ending), error if ending.reaches_the_program else None)
 
-    def _close(self, ended: _Open, facts: Mapping[str, Any], error: BaseException | None) -> None:
+    def _close(self, ended: _OpenWork, facts: Mapping[str, Any], error: BaseException | None) -> None:
         if ended.event is not None:
             ended.event.steps.merge(ended.steps)
         self._stacks.here().end(ended.name, facts, error=error)
 
-    def _abandon(self, left: _Open) -> None:
+    def _abandon(self, left: _OpenWork) -> None:
         """Close a phase whose surroundings have ended before its own end. Events on the engine's stack are closed there."""
         if isinstance(left, _OpenPhase):
             for event in (left.heard, left.event):
@@ -386,25 +467,25 @@ class Frames:
     # --- phases that turn out to be long ----------------------------------------------------------------------
     def _materialized(self, index: int) -> Event | None:
         """The event of the open work at `index`. The work, and the phases around it, get their events now if they have none."""
-        found = self._thread.open[index]
-        if found.event is None and isinstance(found, _OpenPhase):
+        work = self._thread.open[index]
+        if work.event is None and isinstance(work, _OpenPhase):
             outer = self._thread.open[index - 1]
-            is_nested = isinstance(outer, _OpenPhase) and outer.within is found.within
-            around = self._materialized(index - 1) if is_nested else found.within
+            is_nested = isinstance(outer, _OpenPhase) and outer.within is work.within
+            around = self._materialized(index - 1) if is_nested else work.within
             if around is not None:
-                found.event = self._open(
-                    found.name, audience=Audience.PIPELINE, placement=Placement(around), at_ns=found.start_ns
+                work.event = self._open(
+                    work.name, audience=Audience.PIPELINE, placement=Placement(around), at_ns=work.start_ns
                 )
-        return found.event
+        return work.event
 
     def _materialize_long(self) -> None:
         """Open the event of a long phase while it runs, so that heartbeats and a crash report show it."""
         open_ = self._thread.open
         for index in range(len(open_) - 1, -1, -1):
-            found = open_[index]
-            if found.event is not None or not isinstance(found, _OpenPhase):
+            work = open_[index]
+            if work.event is not None or not isinstance(work, _OpenPhase):
                 return
-            if self._now_ns() - found.start_ns >= SHORT_NS:
+            if self._now_ns() - work.start_ns >= SHORT_NS:
                 self._materialized(index)
                 return
 
@@ -417,10 +498,10 @@ class Frames:
         return self._innermost_event(_OpenWorker) or self._engine.innermost_open()
 
     def _innermost(self, kind: type[_Innermost]) -> _Innermost | None:
-        return next((each for each in reversed(self._thread.open) if isinstance(each, kind)), None)
+        return next((work for work in reversed(self._thread.open) if isinstance(work, kind)), None)
 
-    def _innermost_event(self, *kinds: type[_Open]) -> Event | None:
-        return next((each.event for each in reversed(self._thread.open) if isinstance(each, kinds)), None)
+    def _innermost_event(self, *kinds: type[_OpenWork]) -> Event | None:
+        return next((work.event for work in reversed(self._thread.open) if isinstance(work, kinds)), None)
 
     def _now_ns(self) -> int:
         """By the clock of the compilation that is running."""

@@ -16,7 +16,7 @@ from typing import Any
 from torchspan import _dynamo_safety
 from torchspan._base import reading
 from torchspan._base.patching import Patches
-from torchspan.adapters._machinery.ports import Ports
+from torchspan.adapters.machinery.ports import Ports
 from torchspan.engine import Audience, BegunCall, Decisions, Engine, Observed, Verdict
 from torchspan.phase import RUN_DISABLED, RUN_GRAPH, Phase
 from torchspan.probes.describe import frames

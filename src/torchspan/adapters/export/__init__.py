@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+from torchspan._base.errors import guarded
 from torchspan._base.patching import Patches
-from torchspan.adapters._machinery.apply import Wrappers, apply_probes
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
-from torchspan.adapters._machinery.wrap import Follow, WrapperFactory
+from torchspan.adapters.machinery.apply import Wrappers, apply_probes
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
+from torchspan.adapters.machinery.wrap import Follow, WrapperFactory
 from torchspan.engine import Engine, Undo
 from torchspan.probes import Probe
 from torchspan.probes.export import PROBES
@@ -28,7 +29,7 @@ def install(engine: Engine, provenance: Provenance, library: str, *, follow: Fol
     follow: receives the modules of exported programs with engines, if their calls are to be followed.
     """
     patches = Patches("torch")
-    engine.guard.call("hooking into torch.export", _hook, engine, provenance, patches, library, follow)
+    _hook(engine, provenance, patches, library, follow)
     return patches.undo
 
 
@@ -38,6 +39,7 @@ def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
     return [resolve(probe, version if _arrives_with(probe) in sys.modules else None, None) for probe in probes]
 
 
+@guarded("hooking into torch.export", "guard")
 def _hook(engine: Engine, provenance: Provenance, patches: Patches, library: str, follow: Follow | None) -> None:
     wrappers = Wrappers(factory=WrapperFactory(engine, provenance, follow=follow))
     arrived = [probe for probe in PROBES if _arrives_with(probe) == library]

@@ -14,19 +14,19 @@ from torchspan import semconv
 from torchspan._base.forks import renewed
 from torchspan._base.patching import Patches
 from torchspan._base.reading import is_a
-from torchspan.adapters._machinery.apply import Wrappers, apply_probes
-from torchspan.adapters._machinery.ports import Ports
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.machinery.apply import Wrappers, apply_probes
+from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.adapters.tensorrt.build import wrap_build
 from torchspan.adapters.tensorrt.contexts import wrap_create_context
 from torchspan.adapters.tensorrt.loggers import LoggerFollower
 from torchspan.adapters.tensorrt.parser import tap_parser, wrap_parse
 from torchspan.engine import Engine, Undo
 from torchspan.phase import BUILD_PHASE
-from torchspan.probes import Probe, Run
+from torchspan.probes import Probe, Runs
 from torchspan.probes.tensorrt import PROBES
 
 PACKAGES = ("tensorrt", "tensorrt_rtx")
@@ -71,9 +71,8 @@ def install(
     late: whether execution contexts may exist already.
     """
     patches = Patches(package)
-    engine.guard.call(
-        f"hooking into {package}", _hook, engine, provenance, ports, patches, package, hooked, build_phases, late
-    )
+    hook = engine.guard.around(f"hooking into {package}")(_hook)
+    hook(engine, provenance, ports, patches, package, hooked, build_phases, late)
     return patches.undo
 
 
@@ -87,8 +86,8 @@ def _hook(
     build_phases: bool,
     late: bool,
 ) -> None:
-    probes = [each for each in _resolved_in(package) if _claim(each, hooked)]
-    runs = [each for each in probes if isinstance(each.probe.action, Run)]
+    probes = [probe for probe in _resolved_in(package) if _claim(probe, hooked)]
+    runs = [probe for probe in probes if isinstance(probe.probe.action, Runs)]
     factory = WrapperFactory(engine, provenance, of_roots=_version_facts(package))
     loggers = LoggerFollower(factory, ports.redact, patches)
     hook_runs = _Once(lambda: apply_probes(engine, patches, runs, wrappers))
@@ -102,7 +101,7 @@ def _hook(
         taps={"parser:made": partial(tap_parser, factory)},
         run=partial(wrap_run, factory, ports),
     )
-    apply_probes(engine, patches, [each for each in probes if each not in runs], wrappers)
+    apply_probes(engine, patches, [probe for probe in probes if probe not in runs], wrappers)
     if build_phases:
         engine.at_stop(engine.registry.add_source((BUILD_PHASE,)))
     if late:

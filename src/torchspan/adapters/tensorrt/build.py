@@ -9,14 +9,85 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from torchspan import semconv
 from torchspan._base.reading import is_of_library
-from torchspan.adapters._machinery.wrap import WrapperFactory
-from torchspan.adapters.tensorrt.phases import monitor_for
-from torchspan.engine import Event
+from torchspan.adapters.machinery.wrap import WrapperFactory
+from torchspan.engine import Engine, Event, EventStack, Observed
+from torchspan.phase import BUILD_PHASE
 from torchspan.probes import Call, Record, Target
 from torchspan.probes.describe.build import network_inputs
 
 
+# --- TensorRT's build phases ----------------------------------------------------------------------------------------
+class BuildPhases:
+    """The phases of one build as events below it.
+
+    TensorRT may report from several threads ("can be called from multiple internal threads", NvInfer.h), so the events lie below
+    the build's event, not below the current event. Phases are identified by name. A name may occur several times, in sequence or nested.
+
+    reported_to: the TensorRT method that is called when a phase begins.
+    """
+
+    def __init__(self, engine: Engine, build: Event, reported_to: Any = None) -> None:
+        self._reported_to = reported_to
+        self._stack = EventStack(engine, below=build)
+
+    def start(self, name: str, parent: str | None, steps: int) -> None:
+        """Begin a phase, below the phase called `parent` or below the build itself."""
+        facts: dict[str, Any] = {semconv.BUILD_PHASE_NAME: name, semconv.BUILD_PHASE_STEPS: steps}
+        observed = Observed(self._reported_to, (name, parent, steps), {})
+        event = self._stack.begin(name, BUILD_PHASE, facts, target=name, parent_key=parent, observed=observed)
+        if event is not None:
+            event.additions[semconv.BUILD_PHASE_STEPS_DONE] = 0
+
+    def step(self, name: str) -> None:
+        """Count a completed step of a phase."""
+        event = self._stack.top(name)
+        if event is not None:
+            event.additions[semconv.BUILD_PHASE_STEPS_DONE] += 1
+
+    def finish(self, name: str) -> None:
+        """End a phase. Does nothing for a phase that has not begun."""
+        self._stack.end(name)
+
+    def close(self) -> None:
+        """Close what TensorRT left open, innermost first."""
+        self._stack.close()
+
+
+def monitor_for(trt: Any, engine: Engine, build: Event, inner: Any) -> tuple[Any, BuildPhases]:
+    """A progress monitor that reports to `engine` and passes every call on to `inner`, the program's own monitor.
+
+    It never cancels a build. Only `inner` decides, and without it the answer is always True. (Contrary to the API's
+    documentation, an answer of None or an exception cancels the build: this was measured.)
+    """
+    phases = BuildPhases(engine, build, trt.IProgressMonitor.phase_start)
+    start = engine.guard.around("reporting a TensorRT phase")(phases.start)
+    step = engine.guard.around("counting a TensorRT step")(phases.step)
+    finish = engine.guard.around("reporting the end of a TensorRT phase")(phases.finish)
+
+    class ProgressMonitor(trt.IProgressMonitor):  # type: ignore[misc]  # made per build: the library is not imported here
+        def __init__(self) -> None:
+            trt.IProgressMonitor.__init__(self)
+
+        def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
+            start(phase_name, parent_phase, num_steps)
+            if inner is not None:
+                inner.phase_start(phase_name, parent_phase, num_steps)
+
+        def step_complete(self, phase_name: str, number: int) -> Any:
+            step(phase_name)
+            return True if inner is None else inner.step_complete(phase_name, number)
+
+        def phase_finish(self, phase_name: str) -> None:
+            if inner is not None:
+                inner.phase_finish(phase_name)
+            finish(phase_name)
+
+    return ProgressMonitor(), phases
+
+
+# ------------------------------------------------------------------------------------------------------------------
 def wrap_build(
     factory: WrapperFactory,
     follow_logger: Callable[[Any], None],
@@ -39,12 +110,13 @@ def wrap_build(
         return {**(action.start(call) if action.start else {}), **network_inputs(call)}
 
     programs = replace(action, start=of_program)
+    follow_guarded = factory.engine.guard.around("following the program's logger")(follow_logger)
 
     @functools.wraps(original)
     def observed_build(*args: Any, **kwargs: Any) -> Any:
         call = Call(None, args, kwargs)
         if args and factory.engine.active:
-            factory.engine.guard.call("following the program's logger", follow_logger, args[0])
+            follow_guarded(args[0])
         event = factory.open(target, action if factory.engine.current else programs, call, original)
         if event is None:
             return original(*args, **kwargs)
@@ -60,7 +132,7 @@ def _run_monitored(
     factory: WrapperFactory, target: Target, action: Record, original: Any, call: Call, event: Event, config: Any
 ) -> Any:
     guard = factory.engine.guard
-    chained = guard.call("making a progress monitor", _chain, factory, event, config)
+    chained = guard.around("making a progress monitor")(_chain)(factory, event, config)
     if chained is None:
         return factory.run(target, action, original, call, event)
     inner, monitor, build_phases = chained

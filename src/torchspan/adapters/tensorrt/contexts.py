@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.probes import Call, Record, Target
 
 
@@ -19,19 +19,20 @@ def wrap_create_context(
     hook_runs: called before the first context is made. Contexts are instances of an extension type, so runs are hooked on
         the class, for all contexts. If Torch-TensorRT makes all contexts, nothing is hooked.
     """
-    engine, provenance = factory.engine, factory.provenance
+    engine = factory.engine
+    hook = engine.guard.around("hooking runs of contexts")(hook_runs)
+    remember = engine.guard.around("remembering a context")(factory.provenance.made_runner)
 
     @functools.wraps(original)
     def observed_creation(*args: Any, **kwargs: Any) -> Any:
         if not engine.active:
             return original(*args, **kwargs)
-        engine.guard.call("hooking runs of contexts", hook_runs)
+        hook()
         call = Call(None, args, kwargs)
         event = factory.open(target, action, call, original)
         context = original(*args, **kwargs) if event is None else factory.run(target, action, original, call, event)
         if context is not None:
-            origin = None if event is None else event.handle
-            engine.guard.call("remembering a context", provenance.made, context, origin)
+            remember(context, None if event is None else event.handle)
         return context
 
     return observed_creation

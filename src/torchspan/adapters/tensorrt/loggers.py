@@ -15,8 +15,8 @@ from torchspan._base import reading
 from torchspan._base.forks import renewed
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute
-from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.log_lines import tap_log
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.probes import Method
 
 CLASSES_LIMIT = 20
@@ -45,10 +45,10 @@ class LoggerFollower:
     def follow(self, builder: Any) -> None:
         """Follow the logger of a builder, from now on and until the patches are undone."""
         holder = _holder(type(attribute(builder, "logger")))
-        if holder is None or any(each is holder for each in self._followed):
+        if holder is None or any(followed is holder for followed in self._followed):
             return
         with self._lock:
-            if any(each is holder for each in self._followed) or len(self._followed) >= CLASSES_LIMIT:
+            if any(followed is holder for followed in self._followed) or len(self._followed) >= CLASSES_LIMIT:
                 return
             self._followed.append(holder)
             target = Method(_LOG)

@@ -7,8 +7,8 @@ import functools
 from typing import Any
 
 from torchspan._base.reading import attribute
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.probes import Call, Record, Target
 from torchspan.probes.describe import parse
 
@@ -17,6 +17,7 @@ def tap_parser(factory: WrapperFactory, target: Target, original: Any) -> Any:
     """`OnnxParser.__init__(self, network, logger)`, which remembers the network."""
     engine, provenance = factory.engine, factory.provenance
 
+    @engine.guard.around(f"remembering {target}")
     def remember(call: Call) -> None:
         provenance.fills(call.args[0], call.get("network", position=1))
 
@@ -24,14 +25,14 @@ def tap_parser(factory: WrapperFactory, target: Target, original: Any) -> Any:
     def observed_init(*args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)
         if engine.active:
-            engine.guard.call(f"remembering {target}", remember, Call(None, args, kwargs))
+            remember(Call(None, args, kwargs))
 
     return observed_init
 
 
 def wrap_parse(factory: WrapperFactory, target: Target, action: Record, original: Any) -> Any:
     """A method of a parser that parses a model, as an event. `call.before` describes the state before the call."""
-    guard = factory.engine.guard
+    before = factory.engine.guard.around(f"preparing {target}")(_before)
 
     @functools.wraps(original)
     def observed_parse(*args: Any, **kwargs: Any) -> Any:
@@ -40,7 +41,7 @@ def wrap_parse(factory: WrapperFactory, target: Target, action: Record, original
         if event is None:
             return original(*args, **kwargs)
         if args:
-            call.before = guard.call(f"preparing {target}", _before, factory.provenance, args[0])
+            call.before = before(factory.provenance, args[0])
         return factory.run(target, action, original, call, event)
 
     return observed_parse

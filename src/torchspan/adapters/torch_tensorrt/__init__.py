@@ -9,14 +9,15 @@ from functools import partial
 from typing import Any
 
 from torchspan import _dynamo_safety, phase, semconv
+from torchspan._base.errors import guarded
 from torchspan._base.patching import Patches
-from torchspan.adapters._machinery.apply import Wrappers, apply_probes
-from torchspan.adapters._machinery.ports import Ports
-from torchspan.adapters._machinery.provenance import Provenance
-from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
-from torchspan.adapters._machinery.wrap import Follow, WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.log_lines import tap_log
+from torchspan.adapters.machinery.apply import Wrappers, apply_probes
+from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
+from torchspan.adapters.machinery.wrap import Follow, WrapperFactory
 from torchspan.adapters.observed_functions import Observations
 from torchspan.adapters.torch_tensorrt.engines import tap_engine
 from torchspan.adapters.torch_tensorrt.observers import tap_observe
@@ -46,8 +47,7 @@ def install(
     have imported names from the library already.
     """
     patches = Patches(LIBRARY, everywhere=late)
-    name = "hooking into Torch-TensorRT"
-    engine.guard.call(name, _hook, engine, provenance, ports, observations, patches, detail, follow)
+    _hook(engine, provenance, ports, observations, patches, detail, follow)
     return patches.undo
 
 
@@ -69,6 +69,7 @@ def is_supported(version: str) -> bool:
     return number is not None and SUPPORTED[0] <= number <= SUPPORTED[1]
 
 
+@guarded("hooking into Torch-TensorRT", "guard")
 def _hook(
     engine: Engine,
     provenance: Provenance,
@@ -78,7 +79,7 @@ def _hook(
     detail: str,
     follow: Follow | None,
 ) -> None:
-    engine.guard.call("asking whether a call is traced", _dynamo_safety.torch_arrived)
+    engine.guard.around("asking whether a call is traced")(_dynamo_safety.torch_arrived)()
     factory = WrapperFactory(engine, provenance, dict.fromkeys(phase.ENTRIES, _version_facts()), follow=follow)
     wrappers = Wrappers(
         factory=factory,

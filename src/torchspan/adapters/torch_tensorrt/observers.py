@@ -11,7 +11,7 @@ from typing import Any
 
 from torchspan import _dynamo_safety
 from torchspan._base import reading
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.adapters.observed_functions import Observations
 from torchspan.engine import BegunCall, Observed
 from torchspan.probes import Target

@@ -8,18 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 from torchspan._base.reading import attribute, is_a, loaded
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.probes import Call, Record, Target
 
 
 def wrap_recompilation(factory: WrapperFactory, target: Target, action: Record, original: Any) -> Any:
     """The compilation as an event, with the dimensions of the call for which the module's current engines were not built."""
     describe = action.start
+    outside = factory.engine.guard.around("comparing a call with the engines that it does not fit")(_outside)
 
     def start(call: Call) -> Mapping[str, Any]:
         described = {} if describe is None else describe(call)
-        found = factory.engine.guard.call("comparing a call with the engines that it does not fit", _outside, call)
-        return {**described, **(found or {})}
+        return {**described, **(outside(call) or {})}
 
     return factory.record(target, replace(action, start=start), original)
 

@@ -22,14 +22,13 @@ def checks() -> tuple[CheckFunction, ...]:
         _conflicts,
         _endpoints,
         _exporters,
-        _files,
         _hooks,
         _libraries,
         _packages,
         _plugins,
         _send,
+        _span_files,
         _switches,
-        _values,
     )
 
     return (
@@ -47,11 +46,11 @@ def checks() -> tuple[CheckFunction, ...]:
         _libraries.torch_compile,
         _plugins.sampler,
         _plugins.id_generator,
-        _values.settings,
-        _values.unknown,
+        _switches.settings,
+        _switches.unknown,
         _exporters.loadable,
         _endpoints.reachable,
-        _files.writable,
+        _span_files.writable,
         _switches.timeouts,
         _conflicts.conflicts,
         _send.sent,
@@ -78,21 +77,21 @@ class DoctorCommand:
         )
 
     def run(self, arguments: argparse.Namespace) -> int:
-        from torchspan.cli.doctor import _report as report
+        from torchspan.cli.doctor import _printed as report
 
         context = Context(os.environ, probe=arguments.probe, send=arguments.send)
-        found: list[Check] = []
+        rows: list[Check] = []
         if arguments.json:
-            found.extend(report.rows(checks(), context))
-            print(report.document(found))
-            return report.exit_status(found)
+            rows.extend(report.rows(checks(), context))
+            print(report.document(rows))
+            return report.exit_status(rows)
         terminal = Terminal(sys.stdout)
         # A row is written once it is there: some checks wait for an answer.
-        terminal.write(report.lines(_kept(report.rows(checks(), context), found), terminal.width))
-        return report.exit_status(found)
+        terminal.write(report.lines(_kept(report.rows(checks(), context), rows), terminal.width))
+        return report.exit_status(rows)
 
 
-def _kept(rows: Iterable[Check], found: list[Check]) -> Iterator[Check]:
+def _kept(rows: Iterable[Check], checks: list[Check]) -> Iterator[Check]:
     for row in rows:
-        found.append(row)
+        checks.append(row)
         yield row

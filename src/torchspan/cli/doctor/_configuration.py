@@ -28,15 +28,15 @@ class ConfigurationFile(NamedTuple):
 
     def node(self, *path: str) -> Any:
         """The part of the configuration behind these names; None where the file does not have it."""
-        found = self.configuration
+        node = self.configuration
         for name in path:
-            found = found.get(name) if isinstance(found, Mapping) else getattr(found, name, None)
-        return found
+            node = node.get(name) if isinstance(node, Mapping) else getattr(node, name, None)
+        return node
 
     def options(self) -> dict[str, Any] | None:
         """What the file says to torchspan's instrumentor; None where it does not name it."""
-        found = self.node("instrumentation_development", "python", "torchspan")
-        return dict(found) if isinstance(found, Mapping) else None
+        node = self.node("instrumentation_development", "python", "torchspan")
+        return dict(node) if isinstance(node, Mapping) else None
 
 
 def configuration_file(environment: Mapping[str, str]) -> ConfigurationFile | None:
@@ -71,11 +71,11 @@ def headers(model: Any) -> Iterator[str]:
         members = _members(node)
         if isinstance(members.get("headers_list"), str):
             yield members["headers_list"]
-        given = members.get("headers")
-        if isinstance(given, Mapping):
-            yield from (f"{name}={value}" for name, value in given.items())
-        for each in map(_members, given) if isinstance(given, list) else ():
-            yield f"{each.get('name')}={each.get('value')}"
+        headers = members.get("headers")
+        if isinstance(headers, Mapping):
+            yield from (f"{name}={value}" for name, value in headers.items())
+        for member in map(_members, headers) if isinstance(headers, list) else ():
+            yield f"{member.get('name')}={member.get('value')}"
         waiting.extend(node if isinstance(node, (list, tuple)) else members.values())
 
 
@@ -85,5 +85,5 @@ def _members(node: Any) -> Mapping[str, Any]:
         return node
     if not is_dataclass(node) or isinstance(node, type):
         return {}
-    known = {field.name: getattr(node, field.name) for field in fields(node)}
-    return {**getattr(node, "additional_properties", {}), **known}
+    members = {field.name: getattr(node, field.name) for field in fields(node)}
+    return {**getattr(node, "additional_properties", {}), **members}

@@ -3,34 +3,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
-from importlib.metadata import distributions, entry_points
+from importlib.metadata import distributions
 from pathlib import Path
 
 import torchspan
 from torchspan._version import __version__
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._packages import installed
-from torchspan.environment_variables import TORCHSPAN_RUN
 
-_INSTRUMENTORS = "opentelemetry_instrumentor"
-_OBSERVED = {"torch", "pytorch", "torch_tensorrt", "torch-tensorrt", "tensorrt", "tensorrt_rtx", "torchtel"}
-"""Names that an instrumentor of the same libraries may have."""
 _RATIOS = {"traceidratio", "parentbased_traceidratio"}
 
 
 def conflicts(context: Context) -> Iterable[Check]:
     """A row for each conflict that there is, or one that says that there is none."""
-    checks = (_another_torchspan, _other_instrumentors, _sampler, _ddtrace, _started_by)
+    checks = (_another_torchspan, _sampler, _ddtrace)
     rows = [row for check in checks for row in check(context)]
     yield from rows
     if not rows:
         yield Check("conflicts.none", State.OK, "Nothing here is known to keep torchspan from working.")
-
-
-def _disabled(context: Context) -> set[str]:
-    return {each.strip() for each in context.variable("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS").split(",")}
 
 
 def _another_torchspan(_context: Context) -> Iterator[Check]:
@@ -58,20 +49,6 @@ def _another_torchspan(_context: Context) -> Iterator[Check]:
             f"torchspan {__version__} in {here} is imported, but {version} is installed.",
             "Remove the folder from PYTHONPATH, or install that version.",
             facts,
-        )
-
-
-def _other_instrumentors(context: Context) -> Iterator[Check]:
-    disabled = _disabled(context)
-    if "*" in disabled:
-        return
-    for name in sorted({point.name for point in entry_points(group=_INSTRUMENTORS)} & _OBSERVED - disabled):
-        yield Check(
-            "conflicts.instrumentor",
-            State.WARNING,
-            f"The instrumentor {name} instruments a library that torchspan observes: the same work may be two spans.",
-            f"To disable it: OTEL_PYTHON_DISABLED_INSTRUMENTATIONS={name}",
-            {"instrumentor": name},
         )
 
 
@@ -105,24 +82,4 @@ def _ddtrace(context: Context) -> Iterator[Check]:
             "torchspan's spans go to ddtrace. OTEL_TRACES_EXPORTER, the sampler and the id generator have no effect on them.",
             "To export through OpenTelemetry: unset DD_TRACE_OTEL_ENABLED.",
             {"version": version},
-        )
-
-
-def _started_by(context: Context) -> Iterator[Check]:
-    """Python processes that are started from here are instrumented already."""
-    folders = [Path(each).parts[-2:] for each in context.variable("PYTHONPATH").split(os.pathsep) if each]
-    by = []
-    if TORCHSPAN_RUN in context.environment:
-        by.append("torchspan run")
-    if any(parts[-1:] == ("auto_instrumentation",) for parts in folders):
-        by.append("opentelemetry-instrument")
-    if ("ddtrace", "bootstrap") in folders:
-        by.append("ddtrace-run")
-    if len(by) > 1:
-        yield Check(
-            "conflicts.started_by",
-            State.WARNING,
-            f"Programs that are started here are instrumented by {' and by '.join(by)}.",
-            "Start the program with only one of them.",
-            {"started_by": by},
         )

@@ -14,17 +14,17 @@ from typing import Any
 from urllib.parse import unquote
 
 from torchspan.cli._terminal import printable
-from torchspan.cli.doctor._answers import meaning
+from torchspan.cli.doctor._asking import TIMEOUT_S
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._exporters import GRPC, HTTP, SIGNALS, Exporter, UnknownExportersError, exporters, problem
-from torchspan.cli.doctor._exporting import TIMEOUT_S
+from torchspan.cli.doctor._outcomes import meaning
 from torchspan.cli.doctor._secrets import HIDDEN
 from torchspan.environment_variables import TORCHSPAN_RUN
 
 LIMIT_S = 30.0
 """Seconds after which the process that asks is ended. Its requests end after 3 s; a busy machine needs long for its imports."""
 
-_PROGRAM = "from torchspan.cli.doctor._exporting import main; main()"
+_PROGRAM = "from torchspan.cli.doctor._asking import main; main()"
 _PREFIX = "OTEL_EXPORTER_OTLP"
 _DEFAULTS = {GRPC: "http://localhost:4317", HTTP: "http://localhost:4318"}
 _DEFAULT = (

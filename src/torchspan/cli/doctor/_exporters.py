@@ -61,14 +61,14 @@ def exporters(signal: str, context: Context) -> list[Exporter]:
         names, source = "otlp", ""
     if not names or names.lower() == "none":
         return []
-    return [Exporter(signal, _entry_point(each.strip(), signal, context), source) for each in names.split(",")]
+    return [Exporter(signal, _entry_point(name.strip(), signal, context), source) for name in names.split(",")]
 
 
 def has_default_distro(context: Context) -> bool:
     """Whether OpenTelemetry's own distro would run, which exports all signals by `otlp` where nothing is said."""
     name = context.variable(_DISTRO)
-    found = [point for point in entry_points(group="opentelemetry_distro") if name in ("", point.name)]
-    return bool(found) and found[0].value == _DEFAULT_DISTRO
+    points = [point for point in entry_points(group="opentelemetry_distro") if name in ("", point.name)]
+    return bool(points) and points[0].value == _DEFAULT_DISTRO
 
 
 def _entry_point(name: str, signal: str, context: Context) -> str:
@@ -131,41 +131,45 @@ def _check(signal: str, context: Context) -> Check:
     except UnknownExportersError as error:
         summary, _, remedy = str(error).partition(". ")
         return Check(name, State.FAILED, f"{summary}.", remedy)
-    facts = {"exporters": [{"name": each.name, "source": each.source or "default of the distro"} for each in chosen]}
+    facts = {
+        "exporters": [
+            {"name": exporter.name, "source": exporter.source or "default of the distro"} for exporter in chosen
+        ]
+    }
     if not chosen:
         variable = f"OTEL_{signal.upper()}_EXPORTER"
         asked = "none" if context.variable(variable) else "not set"
         where = "The configuration file configures none" if context.file is not None else f"{variable}: {asked}"
         remedy = f"To export {signal}: {variable}=otlp." if signal == "traces" else ""
         return Check(name, State.NOTE, f"No exporter of {signal}. {where}.", remedy, facts)
-    problems = [found for exporter in chosen if (found := problem(exporter)) is not None]
+    problems = [row for exporter in chosen if (row := problem(exporter)) is not None]
     if problems:
-        state = State.FAILED if any(each.source for each in chosen) else State.WARNING
+        state = State.FAILED if any(exporter.source for exporter in chosen) else State.WARNING
         lost = "OpenTelemetry then sets up no signal at all" if context.file is None else ""
         summary = "; ".join([text for text, _ in problems] + ([lost] if lost else []))
         return Check(name, state, f"{summary}.", problems[0][1], facts)
-    listed = ", ".join(each.name for each in chosen)
+    listed = ", ".join(exporter.name for exporter in chosen)
     return Check(name, State.OK, f"{listed} ({chosen[0].source or 'default of the distro'}).", "", facts)
 
 
 def problem(exporter: Exporter) -> tuple[str, str] | None:
     """Why an exporter cannot be loaded, and what to do; None where it can."""
     group = f"opentelemetry_{exporter.signal}_exporter"
-    found = [point for point in entry_points(group=group) if point.name == exporter.name]
+    points = [point for point in entry_points(group=group) if point.name == exporter.name]
     package = _PACKAGES.get(exporter.name)
-    if not found and exporter.name == "console":  # a configuration file makes it itself
+    if not points and exporter.name == "console":  # a configuration file makes it itself
         return None
-    if not found:
-        known = sorted({point.name for point in entry_points(group=group)})
+    if not points:
+        names = sorted({point.name for point in entry_points(group=group)})
         remedy = (
             f"Install it: pip install {package}."
             if package
-            else f"Installed here: {', '.join(known) or 'none'}; the extra torchspan[auto] installs otlp."
+            else f"Installed here: {', '.join(names) or 'none'}; the extra torchspan[auto] installs otlp."
         )
         return f"{exporter.source or 'The distro'} names {exporter.name}, which is not installed", remedy
     try:
         with _silence():
-            found[0].load()
+            points[0].load()
     except Exception as error:
         return (
             f"{exporter.name} cannot be imported: {type(error).__name__}: {error}",

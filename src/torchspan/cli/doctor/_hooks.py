@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchspan.cli._command import CommandError
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.waterfall._units import plural
-from torchspan.probes import Action, Annotate, Record, Run, Step, Tally, Tap, Watch, phases_of
+from torchspan.probes import Action, Annotate, Record, Runs, Step, Tally, Tap, Watch, phases_of
 
 
 def hooks(context: Context) -> Iterator[Check]:
@@ -65,7 +65,7 @@ def _lost(action: Action) -> str:
     match action:
         case Record():
             return f"Lost: {names} spans of this call, and what they count in the metrics."
-        case Run():
+        case Runs():
             return f"Lost: {names} spans of runs through this call, and their durations in the metric."
         case Annotate() | Tally():
             return f"Lost: what this call adds to {names} spans."

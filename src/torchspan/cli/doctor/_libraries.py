@@ -45,7 +45,7 @@ TENSORRTS = tuple(
 def python(_context: Context) -> Iterator[Check]:
     """The Python that runs doctor, which is the one that programs would be started with."""
     here = platform.python_version()
-    oldest, untested = (".".join(map(str, each)) for each in _PYTHONS)
+    oldest, untested = (".".join(map(str, version)) for version in _PYTHONS)
     facts = {"version": here, "executable": sys.executable}
     if sys.version_info < _PYTHONS[1]:
         yield Check("python.version", State.OK, f"Python {here} at {sys.executable}.", facts=facts)
@@ -60,12 +60,12 @@ def python(_context: Context) -> Iterator[Check]:
 
 def libraries(_context: Context) -> Iterator[Check]:
     """What is there to be observed."""
-    found = {library: _found(library) for library in (TORCH, TORCH_TENSORRT, *TENSORRTS)}
-    yield _torch(found[TORCH])
-    yield _torch_tensorrt(found[TORCH_TENSORRT], found[TORCH])
+    installed = {library: _found(library) for library in (TORCH, TORCH_TENSORRT, *TENSORRTS)}
+    yield _torch(installed[TORCH])
+    yield _torch_tensorrt(installed[TORCH_TENSORRT], installed[TORCH])
     for library in TENSORRTS:
-        yield _tensorrt(library, found[library])
-    yield _observed([library for library, names in found.items() if names])
+        yield _tensorrt(library, installed[library])
+    yield _observed([library for library, names in installed.items() if names])
 
 
 def torch_compile(context: Context) -> Iterator[Check]:
@@ -84,10 +84,10 @@ def torch_compile(context: Context) -> Iterator[Check]:
 def _found(library: Library) -> dict[str, str]:
     """Distribution -> version, of those that bring the library; its module's name and `unknown`, where metadata is missing."""
     versions = {name: installed(name) for name in library.distributions}
-    known = {name: version for name, version in versions.items() if version is not None}
+    versions_by_name = {name: version for name, version in versions.items() if version is not None}
     if importlib.util.find_spec(library.module) is None:
         return {}
-    return known or {library.module: "unknown"}
+    return versions_by_name or {library.module: "unknown"}
 
 
 def _missing(library: Library) -> Check:
@@ -96,19 +96,19 @@ def _missing(library: Library) -> Check:
     )
 
 
-def _torch(found: dict[str, str]) -> Check:
-    if not found:
+def _torch(versions: dict[str, str]) -> Check:
+    if not versions:
         return _missing(TORCH)
-    (version,) = found.values()
-    return Check("libraries.torch", State.OK, f"torch {version} is installed.", facts={"distributions": found})
+    (version,) = versions.values()
+    return Check("libraries.torch", State.OK, f"torch {version} is installed.", facts={"distributions": versions})
 
 
-def _torch_tensorrt(found: dict[str, str], torch: dict[str, str]) -> Check:
-    if not found:
+def _torch_tensorrt(versions: dict[str, str], torch: dict[str, str]) -> Check:
+    if not versions:
         return _missing(TORCH_TENSORRT)
-    name, facts = "libraries.torch_tensorrt", {"distributions": found}
-    listed = _listed(found)
-    if len(found) > 1:
+    name, facts = "libraries.torch_tensorrt", {"distributions": versions}
+    listed = _listed(versions)
+    if len(versions) > 1:
         return Check(
             name,
             State.WARNING,
@@ -116,7 +116,7 @@ def _torch_tensorrt(found: dict[str, str], torch: dict[str, str]) -> Check:
             "Uninstall both, then install the one that you want.",
             facts,
         )
-    ((package, version),) = found.items()
+    ((package, version),) = versions.items()
     asked = _asked(package, torch)
     if asked:
         return Check(
@@ -126,7 +126,7 @@ def _torch_tensorrt(found: dict[str, str], torch: dict[str, str]) -> Check:
             "Install the torch that it requires.",
             facts,
         )
-    oldest, newest = (".".join(map(str, each)) for each in SUPPORTED)
+    oldest, newest = (".".join(map(str, version)) for version in SUPPORTED)
     number = parse_version(version)
     if number is None or not SUPPORTED[0] <= number <= SUPPORTED[1]:
         return Check(
@@ -139,19 +139,19 @@ def _torch_tensorrt(found: dict[str, str], torch: dict[str, str]) -> Check:
     return Check(name, State.OK, f"{listed} is installed; torchspan is tested with {oldest} to {newest}.", facts=facts)
 
 
-def _tensorrt(library: Library, found: dict[str, str]) -> Check:
-    if not found:
+def _tensorrt(library: Library, versions: dict[str, str]) -> Check:
+    if not versions:
         return _missing(library)
-    name, facts = f"libraries.{library.module}", {"distributions": found}
-    if len({*found.values()}) > 1:
+    name, facts = f"libraries.{library.module}", {"distributions": versions}
+    if len({*versions.values()}) > 1:
         return Check(
             name,
             State.WARNING,
-            f"{_listed(found)} are installed, in different versions: which of them `import {library.module}` finds is a matter of chance.",
+            f"{_listed(versions)} are installed, in different versions: which of them `import {library.module}` finds is a matter of chance.",
             "Uninstall all of them, then install the one that you want.",
             facts,
         )
-    return Check(name, State.OK, f"{_listed(found)} {'are' if len(found) > 1 else 'is'} installed.", facts=facts)
+    return Check(name, State.OK, f"{_listed(versions)} {'are' if len(versions) > 1 else 'is'} installed.", facts=facts)
 
 
 def _observed(libraries: Sequence[Library]) -> Check:
@@ -197,5 +197,5 @@ def _asked(package: str, torch: dict[str, str]) -> str:
     return ""
 
 
-def _listed(found: dict[str, str]) -> str:
-    return " and ".join(f"{name} {version}" for name, version in found.items())
+def _listed(versions: dict[str, str]) -> str:
+    return " and ".join(f"{name} {version}" for name, version in versions.items())

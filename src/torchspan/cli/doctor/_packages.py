@@ -33,8 +33,8 @@ def installed(distribution: str) -> str | None:
 
 def plugins(group: str, name: str | None = None) -> list[EntryPoint]:
     """The entry points of a group, or those of them that have this name, in the order in which OpenTelemetry sees them."""
-    found = _entry_points(tuple(sys.path))
-    return list(found.select(group=group) if name is None else found.select(group=group, name=name))
+    points = _entry_points(tuple(sys.path))
+    return list(points.select(group=group) if name is None else points.select(group=group, name=name))
 
 
 @functools.lru_cache(maxsize=1)
@@ -45,9 +45,9 @@ def _entry_points(_search_path: tuple[str, ...]) -> Any:  # `SelectableGroups` b
 
 def sdk(_context: Context) -> Iterator[Check]:
     """Without the SDK, OpenTelemetry's API drops every span."""
-    found = installed("opentelemetry-sdk")
-    facts = {"version": found}
-    if found is None:
+    version = installed("opentelemetry-sdk")
+    facts = {"version": version}
+    if version is None:
         yield Check(
             "sdk.installed",
             State.FAILED,
@@ -56,16 +56,16 @@ def sdk(_context: Context) -> Iterator[Check]:
             facts,
         )
         return
-    yield Check("sdk.installed", State.OK, f"OpenTelemetry's SDK {found} is installed.", facts=facts)
+    yield Check("sdk.installed", State.OK, f"OpenTelemetry's SDK {version} is installed.", facts=facts)
 
 
 def distro(context: Context) -> Iterator[Check]:
     """A distro sets the defaults of `opentelemetry-instrument`: with OpenTelemetry's own, OTLP over gRPC."""
     variable, name = "OTEL_PYTHON_DISTRO", "sdk.distro"
     wanted = context.environment.get(variable)  # as OpenTelemetry reads it: an empty name is a name
-    found = plugins("opentelemetry_distro", wanted)
-    facts = {"variable": wanted, "found": [each.value for each in found]}
-    if wanted is not None and not found:
+    distros = plugins("opentelemetry_distro", wanted)
+    facts = {"variable": wanted, "found": [distro.value for distro in distros]}
+    if wanted is not None and not distros:
         yield Check(
             name,
             State.FAILED,
@@ -73,7 +73,7 @@ def distro(context: Context) -> Iterator[Check]:
             f"Unset {variable}, or install the package that provides {wanted or 'the distro that you want'}.",
             facts,
         )
-    elif not found:
+    elif not distros:
         yield Check(
             name,
             State.NOTE,
@@ -82,16 +82,16 @@ def distro(context: Context) -> Iterator[Check]:
             facts,
         )
     else:
-        yield Check(name, State.OK, f"The distro is {found[0].value}.", facts=facts)
+        yield Check(name, State.OK, f"The distro is {distros[0].value}.", facts=facts)
 
 
 def configurator(context: Context) -> Iterator[Check]:
     """Without a configurator `opentelemetry-instrument` makes no provider."""
     variable, name = "OTEL_PYTHON_CONFIGURATOR", "sdk.configurator"
     wanted = context.environment.get(variable)
-    found = plugins("opentelemetry_configurator", wanted)
-    facts = {"variable": wanted, "found": [each.value for each in found]}
-    if wanted is not None and not found:
+    configurators = plugins("opentelemetry_configurator", wanted)
+    facts = {"variable": wanted, "found": [configurator.value for configurator in configurators]}
+    if wanted is not None and not configurators:
         yield Check(
             name,
             State.FAILED,
@@ -99,8 +99,8 @@ def configurator(context: Context) -> Iterator[Check]:
             f"Unset {variable}, or install the package that provides {wanted or 'the configurator that you want'}.",
             facts,
         )
-    elif not found:
-        asking = [each for each in CONFIGURED if context.variable(each)]
+    elif not configurators:
+        asking = [variable for variable in CONFIGURED if context.variable(variable)]
         effect = f"{', '.join(asking)} {'have' if len(asking) > 1 else 'has'} no effect there"
         yield Check(
             name,
@@ -111,7 +111,7 @@ def configurator(context: Context) -> Iterator[Check]:
             facts,
         )
     else:
-        summary = f"`opentelemetry-instrument` configures the SDK with {found[0].value}."
+        summary = f"`opentelemetry-instrument` configures the SDK with {configurators[0].value}."
         yield Check(name, State.OK, summary, facts=facts)
 
 
@@ -129,7 +129,7 @@ def versions(_context: Context) -> Iterator[Check]:
             here,
         )
         return
-    core = ", ".join(f"{each} {here[each]}" for each in _CORE if each in here)
+    core = ", ".join(f"{package} {here[package]}" for package in _CORE if package in here)
     yield Check(name, State.OK, f"OpenTelemetry's packages are compatible: {core}.", facts=here)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._configuration import LOST
 from torchspan.cli.doctor._packages import plugins
-from torchspan.sdk._sampling_rules import parsed
+from torchspan.sdk._rule_texts import parsed
 
 TORCHSPAN = "torchspan"
 _SAMPLERS = (TORCHSPAN, "parentbased_torchspan")
@@ -44,8 +44,8 @@ def sampler(context: Context) -> Iterator[Check]:
         kept = "no trace" if word == "always_off" else "no trace that begins in the program"
         yield Check(name, State.WARNING, f"{variable}={value}: {kept} is recorded.", remedy, facts)
     elif word in _RATIOS and not _is_share(argument):
-        given = f"{variable}_ARG={argument}" if argument is not None else f"{variable}_ARG is not set"
-        summary = f"{variable}={value} with a ratio of 1: {given}, where a number from 0 to 1 is expected."
+        setting = f"{variable}_ARG={argument}" if argument is not None else f"{variable}_ARG is not set"
+        summary = f"{variable}={value} with a ratio of 1: {setting}, where a number from 0 to 1 is expected."
         yield Check(name, State.FAILED, summary, f"Set {variable}_ARG, to 0.1 for example.", facts)
     elif word in _BUILT_IN or plugins("opentelemetry_traces_sampler", value):
         yield Check(name, State.NOTE, f"{variable}={value}. {_FOREIGN}", remedy, facts)
@@ -63,13 +63,13 @@ _IDS_ARGUMENT = "TracerProvider(id_generator=torchspan.sdk.TorchspanIdGenerator(
 _FOREIGN = "It drops compilations below a parent that is not sampled; they remain in the metrics."
 
 
-def _torchspan_sampler(name: str, given: str, argument: str | None, facts: Mapping[str, Any]) -> Check:
-    refused = [each for each in parsed(argument) if isinstance(each, str)]
+def _torchspan_sampler(name: str, setting: str, argument: str | None, facts: Mapping[str, Any]) -> Check:
+    refused = [rule for rule in parsed(argument) if isinstance(rule, str)]
     if refused:
-        summary = f"{given}: the sampler ignores {' It ignores '.join(refused)}"
+        summary = f"{setting}: the sampler ignores {' It ignores '.join(refused)}"
         return Check(name, State.FAILED, summary, "Correct the rules that are ignored, or remove them.", facts)
     rules = f" Rules: {argument}." if argument else ""
-    summary = f"{given}: compilations are kept, engine runs and other spans sampled by rules.{rules}"
+    summary = f"{setting}: compilations are kept, engine runs and other spans sampled by rules.{rules}"
     return Check(name, State.OK, summary, facts=facts)
 
 
@@ -127,14 +127,14 @@ def _in_file(
     node = file.node(*path)
     kinds = _kinds(node)
     facts = {"file": kinds}
-    unknown = [each for each in _added(node) if not plugins(_GROUPS[path[-1]], each)]
+    unknown = [kind for kind in _added(node) if not plugins(_GROUPS[path[-1]], kind)]
     if unknown:
         summary = f"{place} in the configuration file: no installed package provides {', '.join(unknown)}. {LOST}"
         return Check(name, State.FAILED, summary, "Correct the name.", facts)
     if {*own} & {*kinds}:
         return Check(name, State.OK, f"{place} in the configuration file: {', '.join(kinds)}.", facts=facts)
-    given = f"{place} in the configuration file: {', '.join(kinds)}." if kinds else f"{place} is not in the file."
-    return Check(name, State.NOTE, f"{given} {without}", f"To use torchspan's: name {wanted} there.", facts)
+    source = f"{place} in the configuration file: {', '.join(kinds)}." if kinds else f"{place} is not in the file."
+    return Check(name, State.NOTE, f"{source} {without}", f"To use torchspan's: name {wanted} there.", facts)
 
 
 _GROUPS = {
@@ -147,7 +147,7 @@ _GROUPS = {
 def _added(node: Any) -> list[str]:
     """The names in a node that are not in OpenTelemetry's schema, also of nodes inside it: plug-ins."""
     if isinstance(node, list):
-        return [name for each in node for name in _added(each)]
+        return [name for child in node for name in _added(child)]
     if not is_dataclass(node) or isinstance(node, type):
         return []
     inner = [name for field in fields(node) for name in _added(getattr(node, field.name))]
@@ -157,7 +157,7 @@ def _added(node: Any) -> list[str]:
 def _kinds(node: Any) -> list[str]:
     """The names that a node of the model chooses, of a list of nodes those of each."""
     if isinstance(node, list):
-        return [name for each in node for name in _kinds(each)]
+        return [name for child in node for name in _kinds(child)]
     if node is None:
         return []
     chosen = [field.name for field in fields(node) if getattr(node, field.name) is not None]

@@ -43,9 +43,9 @@ class Secrets:
         if isinstance(value, str):
             return self._hidden(value)
         if isinstance(value, Mapping):
-            return {self.hide(key): self.hide(each) for key, each in value.items()}
+            return {self.hide(key): self.hide(element) for key, element in value.items()}
         if isinstance(value, (list, tuple)):
-            return [self.hide(each) for each in value]
+            return [self.hide(element) for element in value]
         return value
 
     def _hidden(self, text: str) -> str:
@@ -58,8 +58,8 @@ def _credentials(text: str) -> Iterator[str]:
     """The values of a list of headers; of `Bearer abc` the second word, too."""
     for entry in text.split(","):
         _, equals, value = entry.partition("=")
-        for each in {value.strip(), unquote(value).strip()} if equals else {entry.strip()}:
-            yield from (part for part in (each, *each.split()) if part and part not in _SCHEMES)
+        for secret in {value.strip(), unquote(value).strip()} if equals else {entry.strip()}:
+            yield from (part for part in (secret, *secret.split()) if part and part not in _SCHEMES)
 
 
 def _user_info(text: str) -> Iterator[str]:
@@ -68,8 +68,8 @@ def _user_info(text: str) -> Iterator[str]:
     if at:
         whole = before.rpartition("//")[2]
         _, colon, password = whole.partition(":")
-        for each in (whole, password if colon else ""):
-            yield from (each, unquote(each))
+        for secret in (whole, password if colon else ""):
+            yield from (secret, unquote(secret))
 
 
 def _pattern(value: str) -> str:

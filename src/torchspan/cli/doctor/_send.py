@@ -8,10 +8,10 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from torchspan.cli.doctor._answers import meaning
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._endpoints import exporting
 from torchspan.cli.doctor._exporters import UnknownExportersError, exporters
+from torchspan.cli.doctor._outcomes import meaning
 from torchspan.cli.doctor._packages import INSTALL
 
 LIMIT_S = 30.0

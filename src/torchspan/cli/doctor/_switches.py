@@ -5,11 +5,87 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from torchspan import _config_file
+from torchspan._base.spelling import closest
+from torchspan._settings import (
+    LONGEST_NAME,
+    PREFIX,
+    SETTINGS,
+    Resolved,
+    Setting,
+    Source,
+    describe,
+    resolved,
+    resolved_variables,
+    unknown_variables,
+)
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._packages import INSTALL, plugins
 
+# --- torchspan's settings -------------------------------------------------------------------------------------------
+_SOURCES = {Source.FILE: "the configuration file", Source.DEFAULT: "the default"}
+
+
+def settings(context: Context) -> Iterator[Check]:
+    """Each setting as a program gets it that gives no argument: option of the file, variable, default."""
+    options = _options(context)
+    for row in resolved({}, file=options, environment=context.environment):
+        if isinstance(row.setting, Setting):
+            yield _check(row, row.setting.name, describe(row.setting.name, row.value), _plain(row.value))
+    for row in resolved_variables(context.environment):
+        name = row.setting.variable.removeprefix(PREFIX).lower()
+        # As text: permissions are octal digits.
+        value = context.variable(row.setting.variable) if row.source is Source.VARIABLE else row.setting.default
+        yield _check(row, name, value or "not set", value or None)
+
+
+def _options(context: Context) -> dict[str, Any]:
+    options = None if context.file is None else context.file.options()
+    return {} if options is None else {name: value for name, value in options.items() if name != "enabled"}
+
+
+def _check(row: Resolved, name: str, text: str, value: Any) -> Check:
+    source = _SOURCES.get(row.source, row.setting.variable)
+    facts = {"value": value, "source": row.source.value, "variable": row.setting.variable}
+    summary = f"{name}: {text} ({source})."
+    if row.refused is not None:
+        return Check(f"settings.{name}", State.FAILED, f"{row.refused}.", "Correct the value, or remove it.", facts)
+    return Check(f"settings.{name}", State.OK, summary, facts=facts)
+
+
+def _plain(value: object) -> Any:
+    """The value as JSON holds it."""
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def unknown(context: Context) -> Iterator[Check]:
+    """Variables and options that torchspan does not have: misspelled, most of them."""
+    variables = unknown_variables(context.environment)
+    names = [row.name for row in SETTINGS]
+    options = {str(name): closest(str(name)[:LONGEST_NAME], names) for name in _options(context) if name not in names}
+    facts = {"variables": sorted(variables), "options": sorted(options)}
+    if not variables and not options:
+        yield Check("settings.unknown", State.OK, "Every TORCHSPAN_ variable and option is known.", facts=facts)
+        return
+    sources = [*variables.items(), *options.items()]
+    listed = ", ".join(
+        f"{name[:LONGEST_NAME]} (did you mean {meant}?)" if meant else name[:LONGEST_NAME] for name, meant in sources
+    )
+    is_asked_for = bool(options) or any(variables.values())
+    yield Check(
+        "settings.unknown",
+        State.FAILED if is_asked_for else State.NOTE,
+        f"torchspan ignores names that are not its settings: {listed}.",
+        "Correct the name, or remove it."
+        if is_asked_for
+        else "Nothing to do if something else reads them: Kubernetes sets such variables for a service named torchspan.",
+        facts,
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------------
 _LONGEST_TIMEOUT_S = 600.0
 """Above that, milliseconds were probably meant, which the specification has where exporters for Python read seconds."""
 _TIMEOUTS = (
@@ -48,31 +124,36 @@ def disabled(context: Context) -> Iterator[Check]:
 
 def file(context: Context) -> Iterator[Check]:
     """OTEL_CONFIG_FILE."""
-    found, name = context.file, "sdk.configuration"
-    if found is None:
+    file, name = context.file, "sdk.configuration"
+    if file is None:
         summary = f"The SDK is configured by variables: {_config_file.VARIABLE} is not set."
         yield Check(name, State.OK, summary, facts={"file": None})
-    elif found.problem:
-        yield Check(name, State.FAILED, found.problem, found.remedy, {"file": found.path})
+    elif file.problem:
+        yield Check(name, State.FAILED, file.problem, file.remedy, {"file": file.path})
     else:
         yield Check(
             name,
             State.OK,
-            f"The SDK is configured by the file {found.path}. OpenTelemetry ignores its own variables where the file does "
+            f"The SDK is configured by the file {file.path}. OpenTelemetry ignores its own variables where the file does "
             "not refer to them.",
-            facts={"file": found.path},
+            facts={"file": file.path},
         )
 
 
 def instrumentation(context: Context) -> Iterator[Check]:
     """Whether `opentelemetry-instrument` and `torchspan run` would enable torchspan."""
     name, variable = "instrumentation.enabled", "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"
-    names = [each.strip() for each in context.variable(variable).split(",") if each.strip()]
+    names = [name.strip() for name in context.variable(variable).split(",") if name.strip()]
     options = None if context.file is None else context.file.options()
-    found = plugins("opentelemetry_instrumentor", "torchspan")
+    instrumentors = plugins("opentelemetry_instrumentor", "torchspan")
     others = sorted({plugin.name for plugin in plugins("opentelemetry_instrumentor")} - {"torchspan"})
-    facts = {"found": bool(found), "disabled": names, "options": sorted(map(str, options or ())), "others": others}
-    if not found:
+    facts = {
+        "found": bool(instrumentors),
+        "disabled": names,
+        "options": sorted(map(str, options or ())),
+        "others": others,
+    }
+    if not instrumentors:
         yield Check(
             name,
             State.FAILED,

@@ -2,15 +2,15 @@
 """Spans to a waterfall in the terminal.
 
 General layout, in the direction of the data: `torchspan.traces` (files to spans to trees) -> `_printable` (texts that
-a terminal can be given) -> `_labels` (what a line says) and `_answers` (what the whole says), `_fold` (what is shown
+a terminal can be given) -> `_labels` (what a line says) and `_trace_answers` (what the whole says), `_folded_rows` (what is shown
 at all) -> `_render` (lines of a given width).
 """
 
-from torchspan.cli.waterfall._answers import answers
 from torchspan.cli.waterfall._printable import printable_spans
 from torchspan.cli.waterfall._program import program_line
 from torchspan.cli.waterfall._render import overview, program, waterfall
 from torchspan.cli.waterfall._scene import Scene
+from torchspan.cli.waterfall._trace_answers import answers
 from torchspan.cli.waterfall._units import plural
 
 __all__ = ["Scene", "answers", "overview", "plural", "printable_spans", "program", "program_line", "waterfall"]

@@ -41,7 +41,7 @@ _PLURALS = {"hit": "hits", "miss": "misses"}
 
 def cache_answers(nodes: list[Node]) -> list[Answer]:
     """What happened to each engine; from conversions, which all say it, or else from the lookups that were seen."""
-    conversions = sum((_outcomes(nodes, each) for each in phase.CONVERSIONS), Counter[tuple[str, str]]())
+    conversions = sum((_outcomes(nodes, conversion) for conversion in phase.CONVERSIONS), Counter[tuple[str, str]]())
     looked = conversions or _outcomes(nodes, phase.CACHE_LOOKUP)
     stored = _outcomes(nodes, phase.CACHE_INSERT)
     if not looked and not stored:
@@ -78,7 +78,7 @@ def _because(reason: str, whys: dict[str, Why], details: dict[str, str]) -> str:
 
 def _neighbors(nodes: list[Node]) -> str:
     """`: optimization_level 3 there, 2 here`, for each setting by which an entry was missed."""
-    found: dict[str, None] = {}
+    differing: dict[str, None] = {}
     for node in nodes:
         names, stored, requested = (
             _labels.strings(node.span.attributes, key)
@@ -90,8 +90,8 @@ def _neighbors(nodes: list[Node]) -> str:
         )
         if len(names) == len(stored) == len(requested):
             for name, there, here in zip(names, stored, requested, strict=True):
-                found[f"{name} {there} there, {here} here"] = None
-    return f": {'; '.join(found)}" if found else ""
+                differing[f"{name} {there} there, {here} here"] = None
+    return f": {'; '.join(differing)}" if differing else ""
 
 
 def _read_by_stand_in(nodes: list[Node]) -> bool:

@@ -3,17 +3,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
 from torchspan.cli.waterfall import _labels
 from torchspan.cli.waterfall._answer import Answer, Code, listed, words
-from torchspan.cli.waterfall._places import source_line
-from torchspan.cli.waterfall._refusals import refusals
+from torchspan.cli.waterfall._code_places import source_line
 from torchspan.cli.waterfall._units import plural, times
 from torchspan.traces import Attributes, Node
 
+# --- what validators refused ----------------------------------------------------------------------------------------
+_MOST = 3
+"""Operators whose refusal is shown."""
+
+_LIBRARY = "torch_tensorrt.dynamo.conversion.aten_ops_converters."
+
+
+def refusals(of: Iterable[Attributes]) -> Iterator[tuple[str, ...]]:
+    """A paragraph for each of the first operators: its validators, and the arguments that they were asked about."""
+    refused: dict[str, tuple[str, str]] = {}
+    for attributes in of:
+        names, validators, arguments = (
+            _labels.strings(attributes, key)
+            for key in (semconv.REFUSED_OPERATORS, semconv.REFUSED_VALIDATORS, semconv.REFUSED_ARGUMENTS)
+        )
+        if len(names) == len(validators) == len(arguments):
+            for name, asked, given_argument in zip(names, validators, arguments, strict=True):
+                refused.setdefault(name, (asked, given_argument))
+    for name, (asked, given_argument) in list(refused.items())[:_MOST]:
+        yield words(f"{_labels.operator(name)}: {asked.replace(_LIBRARY, '')} for {given_argument or 'no argument'}")
+
+
+# ------------------------------------------------------------------------------------------------------------------
 Paragraph = tuple[str, ...]
 
 _CONVERTERS = "torch_tensorrt.dynamo.conversion."
@@ -84,7 +106,7 @@ def _details(node: Node, *, has_message: bool) -> Iterator[Paragraph]:
 
 
 def _without_message(node: Node) -> Iterator[Paragraph]:
-    event = next((each for each in node.span.events if each.name == "exception"), None)
+    event = next((event for event in node.span.events if event.name == "exception"), None)
     if event is not None:
         place = _place(event.attributes)
         if place:

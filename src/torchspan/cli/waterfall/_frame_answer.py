@@ -10,12 +10,68 @@ from dataclasses import dataclass, field
 
 from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
-from torchspan.cli.waterfall import _frames
 from torchspan.cli.waterfall._answer import Answer, Code, words
+from torchspan.cli.waterfall._code_places import source_line
 from torchspan.cli.waterfall._units import plural, share, times
 from torchspan.semconv.torch import BreakClass, FrameOutcome, GuardClass
-from torchspan.traces import Attributes, Node, at_or_below
+from torchspan.traces import Attributes, Node, Span, at_or_below
 
+# --- the line of a frame of torch.compile ---------------------------------------------------------------------------
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)")
+"""What Dynamo calls the rest of a function after a graph break (torch/_dynamo/resume_execution.py)."""
+
+_ENDINGS = {
+    FrameOutcome.SKIPPED: "runs eagerly",
+    FrameOutcome.LIMIT: "runs eagerly from now on: the recompile limit is reached",
+    FrameOutcome.FALLEN_BACK: "fell back to eager",
+}
+_BREAKS = {
+    BreakClass.DATA_DEPENDENT_BRANCH: "data-dependent branch",
+    BreakClass.DATA_DEPENDENT_VALUE: "data-dependent value",
+}
+
+
+def subject(span: Span) -> str:
+    """`forward 0/1`: the function and Dynamo's compile id, of a frame or a backward graph. `for 0/1` of a wait; else empty."""
+    waited_for = span.attributes.get(semconv.WAIT_IDS)
+    if span.name == phase.COMPILE_WAIT.name and isinstance(waited_for, list) and waited_for:
+        return f"for {', '.join(map(str, waited_for))}"
+    if span.name not in {phase.COMPILE_FRAME.name, phase.COMPILE_BACKWARD.name}:
+        return ""
+    compile_id = span.attributes.get(semconv.COMPILE_ID)
+    return " ".join(filter(None, (function(span.attributes), str(compile_id) if compile_id else "")))
+
+
+def function(attributes: Attributes) -> str:
+    """`forward`, or `forward from line 19` for what is left of it after a graph break; empty where it is not known."""
+    name = str(attributes.get(semconv.CODE_FUNCTION) or "")
+    resumed = _RESUMED.fullmatch(name)
+    return name if resumed is None else f"{resumed[1]} from line {resumed[2]}"
+
+
+def is_resumed(attributes: Attributes) -> bool:
+    """Whether the frame is what is left of a function after a graph break."""
+    return _RESUMED.fullmatch(str(attributes.get(semconv.CODE_FUNCTION) or "")) is not None
+
+
+def graph_break(attributes: Attributes) -> str:
+    """`graph break at model.py:41: data-dependent branch`, of the attributes of its event."""
+    place, kind = source_line(attributes), str(attributes.get(semconv.GRAPH_BREAK_CLASS) or BreakClass.OTHER)
+    return f"graph break{f' at {place}' if place else ''}: {_BREAKS.get(kind, kind.replace('_', ' '))}"
+
+
+def notes(span: Span) -> list[str]:
+    """Why the frame was compiled again, where its graph broke, and that it runs eagerly."""
+    breaks = []
+    reason, outcome = (span.attributes.get(key) for key in (semconv.RECOMPILE_REASON, semconv.FRAME_OUTCOME))
+    if span.name == phase.COMPILE_FRAME.name and reason:
+        breaks.append(f"{'not compiled' if outcome == FrameOutcome.LIMIT else 'recompiled'}: {reason}")
+    breaks += [graph_break(event.attributes) for event in span.events if event.name == semconv.GRAPH_BREAK_EVENT]
+    ending = _ENDINGS.get(str(outcome))
+    return [*breaks, *([] if ending is None else [ending])]
+
+
+# ------------------------------------------------------------------------------------------------------------------
 HEAD = "Dynamo"
 Paragraph = tuple[str, ...]
 
@@ -130,8 +186,11 @@ def _whole(nodes: Sequence[Node]) -> str:
 # --- frames -----------------------------------------------------------------------------------------------------
 def _limits(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
     reached = [frame for frame in frames if frame.get(semconv.FRAME_OUTCOME) == FrameOutcome.LIMIT]
-    for subject, again in _grouped(reached, lambda each: each.get(semconv.RECOMPILE_LIMIT)):
-        setting = next((each[semconv.RECOMPILE_LIMIT] for each in reached if semconv.RECOMPILE_LIMIT in each), None)
+    for subject, again in _grouped(reached, lambda attributes: attributes.get(semconv.RECOMPILE_LIMIT)):
+        setting = next(
+            (attributes[semconv.RECOMPILE_LIMIT] for attributes in reached if semconv.RECOMPILE_LIMIT in attributes),
+            None,
+        )
         yield (
             *words(f"Recompile limit reached in {_functions(again)}: {subject}{_values(again)};"),
             *words("calls with others run eagerly"),
@@ -155,22 +214,22 @@ def _recompiles(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
         for frame in frames
         if frame.get(semconv.RECOMPILE_REASON) and frame.get(semconv.FRAME_OUTCOME) != FrameOutcome.LIMIT
     ]
-    for subject, each in _grouped(again):
-        said = f"Recompiled in {_functions(each)}: {subject}{_values(each)}"
-        yield (*words(f"{said}:" if each.advice else said), *each.advice)
+    for subject, repeated in _grouped(again):
+        said = f"Recompiled in {_functions(repeated)}: {subject}{_values(repeated)}"
+        yield (*words(f"{said}:" if repeated.advice else said), *repeated.advice)
 
 
 def _grouped(
     frames: Sequence[Attributes], also: Callable[[Attributes], object] = lambda _: None
 ) -> Iterator[tuple[str, _Again]]:
     """What the guard that failed concerns, with the frames for which it is the same."""
-    found: dict[tuple[str, Paragraph, object], _Again] = {}
+    groups: dict[tuple[str, Paragraph, object], _Again] = {}
     for frame in frames:
         subject, values, advice = _guard(frame)
-        again = found.setdefault((subject, advice, also(frame)), _Again(advice))
+        again = groups.setdefault((subject, advice, also(frame)), _Again(advice))
         again.functions[_named(frame)] += 1
         again.values.update(dict.fromkeys(values))
-    for (subject, _, _), again in found.items():
+    for (subject, _, _), again in groups.items():
         yield subject, again
 
 
@@ -178,12 +237,12 @@ def _guard(frame: Attributes) -> tuple[str, Sequence[str], Paragraph]:
     """What a guard that failed concerns, its values before and now, and what avoids the recompilation."""
     text, kind = (str(frame.get(key) or "") for key in (semconv.RECOMPILE_REASON, semconv.RECOMPILE_CLASS))
     form = _FORMS.get(kind)
-    found = None if form is None else form.match(text)
+    match = None if form is None else form.match(text)
     advice = _ADVICE.get(kind, ())
-    if found is None:
+    if match is None:
         return text, (), advice
-    name, axis, *values = found.groups()
-    is_argument = name.isidentifier() and not _frames.is_resumed(frame)
+    name, axis, *values = match.groups()
+    is_argument = name.isidentifier() and not is_resumed(frame)
     if kind == GuardClass.SIZE and is_argument:
         advice = (Code(f"torch._dynamo.mark_dynamic({name}, {axis})"),)
     if kind == GuardClass.SIZE and _PARAMETER.fullmatch(name):
@@ -213,7 +272,7 @@ def _functions(again: _Again) -> str:
 
 
 def _named(frame: Attributes) -> str:
-    return _frames.function(frame) or "a frame"
+    return function(frame) or "a frame"
 
 
 def _often(text: str, count: int) -> str:
@@ -222,22 +281,22 @@ def _often(text: str, count: int) -> str:
 
 # --- graph breaks -----------------------------------------------------------------------------------------------
 def _breaks(nodes: Sequence[Node]) -> Iterator[Paragraph]:
-    found: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
     for node in nodes:
         if node.span.name == phase.COMPILE_FRAME.name:
             events = [event.attributes for event in node.span.events if event.name == semconv.GRAPH_BREAK_EVENT]
-            found.update(_break(event, node.span.attributes) for event in events)
-    for text, count in found.items():
+            reasons.update(_break(event, node.span.attributes) for event in events)
+    for text, count in reasons.items():
         yield words(_often(text, count))
 
 
 def _break(event: Attributes, frame: Attributes) -> str:
-    text = _frames.graph_break(event)
+    text = graph_break(event)
     api, function = event.get(semconv.DECLARED_API), event.get(semconv.DECLARED_FUNCTION)
     if api:
         text += f" by {api}{f' of {function}' if function else ''}"
     if event.get(semconv.GRAPH_BREAK_SKIPS) is True:
         text += f", so all of {_named(frame)} runs eagerly"
     kind, type_ = (str(event.get(key) or "") for key in (semconv.GRAPH_BREAK_CLASS, semconv.GRAPH_BREAK_TYPE))
-    advice = _BREAK_ADVICE.get(kind) or next((each for begin, each in _CAPTURES if type_.startswith(begin)), None)
+    advice = _BREAK_ADVICE.get(kind) or next((advice for begin, advice in _CAPTURES if type_.startswith(begin)), None)
     return f"G{text[1:]}{f'; {advice}' if advice else ''}"

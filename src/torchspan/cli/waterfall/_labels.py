@@ -10,7 +10,7 @@ from typing import Any
 
 from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
-from torchspan.cli.waterfall import _frames
+from torchspan.cli.waterfall import _frame_answer
 from torchspan.cli.waterfall._units import duration, plural, size, times
 from torchspan.traces import Attributes, Node, Span, UnfinishedSpan
 
@@ -33,7 +33,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepRows:
     """Short pieces of work inside a span: name, how often, nanoseconds."""
 
     name: str
@@ -44,7 +44,9 @@ class Steps:
 def subject(span: Span) -> str:
     """Which engine, model or outcome the span concerns; empty where it has none."""
     keys = (semconv.CACHE_RESULT,) if span.name == phase.CACHE_LOOKUP.name else _SUBJECTS
-    return _frames.subject(span) or next((str(span.attributes[key]) for key in keys if span.attributes.get(key)), "")
+    return _frame_answer.subject(span) or next(
+        (str(span.attributes[key]) for key in keys if span.attributes.get(key)), ""
+    )
 
 
 def label(node: Node) -> tuple[str, str]:
@@ -69,8 +71,8 @@ def _name(node: Node) -> str:
 def target(span: Span) -> str:
     """The pass or builder phase that the span's name ends in; empty where there is none."""
     for key in _TARGETS:
-        if found := span.attributes.get(key):
-            return str(found)
+        if text := span.attributes.get(key):
+            return str(text)
     return ""
 
 
@@ -118,7 +120,7 @@ def exit_of(span: Span) -> list[Fact]:
     return [Fact(f"exit {code:.0f}", Style.FALLBACK if code else Style.DIM)]
 
 
-def steps(span: Span) -> list[Steps]:
+def steps(span: Span) -> list[StepRows]:
     """The steps that the span carries as attributes; none where the lists do not fit together."""
     if semconv.STEP_NAMES not in span.attributes:
         return []
@@ -127,7 +129,7 @@ def steps(span: Span) -> list[Steps]:
     durations = numbers(span.attributes, semconv.STEP_DURATIONS)
     if not len(names) == len(counts) == len(durations):
         return []
-    return [Steps(name, int(count), s * 1e9) for name, count, s in zip(names, counts, durations, strict=True)]
+    return [StepRows(name, int(count), s * 1e9) for name, count, s in zip(names, counts, durations, strict=True)]
 
 
 def strings(attributes: Attributes, key: str) -> list[str]:
@@ -161,7 +163,7 @@ def _is_number(value: Any) -> bool:
 
 def _facts(node: Node) -> list[Fact]:
     span = node.span
-    found = [
+    facts = [
         Fact(text)
         for text in (
             *_operators(node),
@@ -173,9 +175,9 @@ def _facts(node: Node) -> list[Fact]:
             *_steps(span),
         )
     ]
-    found += [Fact(text, Style.FALLBACK) for text in _frames.notes(span)]
-    found += [*_serving(span), *_cache(span), *_fallback(span), *_refit(span), *_memory(span), *_last_seen(span)]
-    return [*found, *_end(span), *_log(span), *_error(node)]
+    facts += [Fact(text, Style.FALLBACK) for text in _frame_answer.notes(span)]
+    facts += [*_serving(span), *_cache(span), *_fallback(span), *_refit(span), *_memory(span), *_last_seen(span)]
+    return [*facts, *_end(span), *_log(span), *_error(node)]
 
 
 def _serving(span: Span) -> list[Fact]:
@@ -205,60 +207,60 @@ def _log(span: Span) -> list[Fact]:
     _, failure = error(span)
     shown = [a for a in lines if a.get(semconv.LOG_MESSAGE) != failure][:_MOST_LOGGED]
     counts = {id(a): int(number(a, semconv.LOG_COUNT) or 1) for a in lines}
-    found = []
+    facts = []
     for a in shown:
         severity = str(a.get(semconv.LOG_SEVERITY) or "log").lower().replace("_", " ")
         often = f" {times(counts[id(a)])}" if counts[id(a)] > 1 else ""
-        found.append(f"TensorRT {severity}{often}: {a.get(semconv.LOG_MESSAGE) or ''}".rstrip(" :"))
+        facts.append(f"TensorRT {severity}{often}: {a.get(semconv.LOG_MESSAGE) or ''}".rstrip(" :"))
     rest = sum(counts[id(a)] for a in lines if a not in shown and a.get(semconv.LOG_MESSAGE) != failure)
     rest += int(number(span.attributes, semconv.LOG_OMITTED) or 0)
     if rest:
-        found.append(f"{plural(rest, 'more line')} of TensorRT's log")
-    return [Fact(text, Style.FALLBACK) for text in found]
+        facts.append(f"{plural(rest, 'more line')} of TensorRT's log")
+    return [Fact(text, Style.FALLBACK) for text in facts]
 
 
 def _operators(node: Node) -> list[str]:
     a = node.span.attributes
     around = {} if node.parent is None else node.parent.span.attributes
-    found = []
+    facts = []
     total, inside, planned = (
         number(a, key) for key in (semconv.OPERATORS_TOTAL, semconv.OPERATORS_TENSORRT, semconv.OPERATORS_PLANNED)
     )
     if total is not None and planned is not None:
         if semconv.OPERATORS_TENSORRT not in around or semconv.OPERATORS_PLANNED in around:  # else it was carried out
-            found.append(f"{planned:.0f} of {total:.0f} ops planned for TensorRT")
+            facts.append(f"{planned:.0f} of {total:.0f} ops planned for TensorRT")
     elif total is not None and inside is not None:
-        found.append(f"{inside:.0f} of {total:.0f} ops in TensorRT")
+        facts.append(f"{inside:.0f} of {total:.0f} ops in TensorRT")
     elif total is not None:
-        found.append(plural(int(total), "op"))
+        facts.append(plural(int(total), "op"))
     left, right = number(a, semconv.SUBGRAPHS_TENSORRT), number(a, semconv.SUBGRAPHS_TORCH)
     if left is not None and right is not None:
         inline = a.get(semconv.PARTITIONER) == "global"  # it leaves PyTorch's operators where they are
-        found.append(f"subgraphs: {left:.0f} TensorRT" + ("" if inline else f", {right:.0f} PyTorch"))
+        facts.append(f"subgraphs: {left:.0f} TensorRT" + ("" if inline else f", {right:.0f} PyTorch"))
     operators = number(a, semconv.ENGINE_OPERATORS)
     if operators is not None:
-        found.append(plural(int(operators), "op"))
-    return found
+        facts.append(plural(int(operators), "op"))
+    return facts
 
 
 def _engines(span: Span) -> list[str]:
     a = span.attributes
-    found = []
+    facts = []
     engines, total = number(a, semconv.ENGINE_COUNT), number(a, semconv.ENGINES_SIZE)
     if engines is not None:
         planned = " planned" if a.get(semconv.SETTINGS["dryrun"]) is True else ""
-        found.append(plural(int(engines), "engine") + planned)
+        facts.append(plural(int(engines), "engine") + planned)
     if total and engines:
-        found[-1] += f" of {size(total)}" if engines == 1 else f", {size(total)} together"
+        facts[-1] += f" of {size(total)}" if engines == 1 else f", {size(total)} together"
     model = number(a, semconv.MODEL_SIZE)
     if model is not None:
-        found.append(size(model))
+        facts.append(size(model))
     layers, bytes_ = number(a, semconv.NETWORK_LAYERS), number(a, semconv.ENGINE_SIZE)
     if layers is not None:
-        found.append(plural(int(layers), "layer"))
+        facts.append(plural(int(layers), "layer"))
     if bytes_ is not None:
-        found.append(size(bytes_))
-    return found
+        facts.append(size(bytes_))
+    return facts
 
 
 def _files(span: Span) -> list[str]:
@@ -281,7 +283,7 @@ def _graphs(span: Span) -> list[str]:
 def _runs(span: Span) -> list[str]:
     a = span.attributes
     runs = ["first run"] if a.get(semconv.EXECUTE_FIRST) is True or a.get(semconv.RUN_FIRST) is True else []
-    for keys in (each.folded for each in phase.PHASES if each.folded is not None):
+    for keys in (row.folded for row in phase.PHASES if row.folded is not None):
         folded, total, longest = (number(a, key) or 0 for key in keys)
         if folded:
             runs.append(f"+ {folded:.0f} runs, {duration(total * 1e9)} in all, longest {duration(longest * 1e9)}")

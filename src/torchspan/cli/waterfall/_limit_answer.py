@@ -35,7 +35,7 @@ def limit_answers(nodes: list[Node]) -> list[Answer]:
 
 def _first(texts: list[str]) -> tuple[tuple[str, ...], ...]:
     shown = texts if len(texts) <= _MOST else [*texts[: _MOST - 1], f"{len(texts) - _MOST + 1} further dimensions"]
-    return tuple(words(each) for each in shown)
+    return tuple(words(size) for size in shown)
 
 
 # --- outside ---------------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def _dimensions(attributes: Attributes, *, recompiled: bool) -> Iterator[tuple[_
     paths = _labels.strings(attributes, semconv.OUTSIDE_PATHS)
     numbers = (semconv.OUTSIDE_AXES, semconv.OUTSIDE_SIZES, semconv.OUTSIDE_MINIMUMS, semconv.OUTSIDE_MAXIMUMS)
     axes, sizes, low, high = (_integers(attributes, key) for key in numbers)
-    if len({len(each) for each in (paths, axes, sizes, low, high)}) == 1:
+    if len({len(column) for column in (paths, axes, sizes, low, high)}) == 1:
         for path, axis, size, smallest, largest in zip(paths, axes, sizes, low, high, strict=True):
             where = f"the number of dimensions of {path}" if axis < 0 else _where(path, axis)
             yield _Place(where, _range(smallest, largest), recompiled), size
@@ -80,7 +80,7 @@ def _dimensions(attributes: Attributes, *, recompiled: bool) -> Iterator[tuple[_
 def _integers(attributes: Attributes, key: str) -> list[int]:
     """The attribute as a list of integers, -1 among them; empty where it is something else."""
     value = attributes.get(key)
-    return value if isinstance(value, list) and all(type(each) is int for each in value) else []
+    return value if isinstance(value, list) and all(type(number) is int for number in value) else []
 
 
 def _where(path: str, axis: int) -> str:
@@ -113,11 +113,11 @@ def _drift(nodes: list[Node]) -> list[str]:
         for event in node.span.events:
             if event.name == semconv.DRIFT_EVENT and _is_whole(event.attributes):
                 module = event.attributes.get(semconv.CALL_MODULE)
-                key = process, module, *(event.attributes[each] for each in _PLACE)
+                key = process, module, *(event.attributes[key] for key in _PLACE)
                 if key not in last or _of(last[key], semconv.DRIFT_CALLS) <= _of(event.attributes, semconv.DRIFT_CALLS):
                     last[key] = event.attributes
-    found = sorted(last.values(), key=lambda each: -_of(each, semconv.DRIFT_SIZE_CALLS))
-    return [_drifted(each) for each in found]
+    drifts = sorted(last.values(), key=lambda drift: -_of(drift, semconv.DRIFT_SIZE_CALLS))
+    return [_drifted(drift) for drift in drifts]
 
 
 _PLACE = (semconv.DRIFT_PATH, semconv.DRIFT_AXIS, semconv.DRIFT_OPT)
@@ -131,9 +131,7 @@ _NUMBERS = (
 
 
 def _is_whole(attributes: Attributes) -> bool:
-    return type(attributes.get(semconv.DRIFT_PATH)) is str and all(
-        type(attributes.get(each)) is int for each in _NUMBERS
-    )
+    return type(attributes.get(semconv.DRIFT_PATH)) is str and all(type(attributes.get(key)) is int for key in _NUMBERS)
 
 
 def _of(attributes: Attributes, key: str) -> int:
@@ -142,7 +140,7 @@ def _of(attributes: Attributes, key: str) -> int:
 
 
 def _drifted(attributes: Attributes) -> str:
-    calls, axis, size, size_calls, opt = (_of(attributes, each) for each in _NUMBERS)
+    calls, axis, size, size_calls, opt = (_of(attributes, key) for key in _NUMBERS)
     module = attributes.get(semconv.CALL_MODULE)
     of_module = f" of {module}" if module else ""
     remedy = f"rebuild with opt {size}" if size >= _SMALLEST_OPT else f"build a separate engine for {size}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan.cli._terminal import is_printable, printable
-from torchspan.traces import Attributes, Event, Span, UnfinishedSpan
+from torchspan.traces import Attributes, Span, SpanEvent, UnfinishedSpan
 
 LONGEST = 4_096
 """Characters of a text that are drawn: twice what torchspan records of one, since nothing bounds those of a program."""
@@ -58,7 +58,7 @@ def _printable(span: Span, resource: Attributes) -> Span:
     )
 
 
-def _event(event: Event) -> Event:
+def _event(event: SpanEvent) -> SpanEvent:
     name, attributes = _text(event.name), event.attributes
     message = attributes.get(semconv.EXCEPTION_MESSAGE)
     if isinstance(message, str) and "\n" in message:

@@ -15,8 +15,8 @@ IMPORT = phase.IMPORT.name
 
 _NOT_WORK = {IMPORT, phase.RUN.name, phase.PROGRESS.name}
 _FRAMES = {
-    each.name
-    for each in (
+    part.name
+    for part in (
         phase.COMPILE_FRAME,
         phase.COMPILE_BACKWARD,
         phase.COMPILE_PHASE,
@@ -32,14 +32,14 @@ _NOTABLE = 1.01
 _Interval = tuple[int, int]
 
 
-class Runs(Protocol):
+class RunFigures(Protocol):
     """What one process reports of its engine runs: their seconds, summed over its threads."""
 
     @property
     def runs_s(self) -> float: ...
 
 
-def program_line(run: Span, traces: Iterable[Trace], reports: Iterable[Runs], width: int) -> Iterator[Line]:
+def program_line(run: Span, traces: Iterable[Trace], reports: Iterable[RunFigures], width: int) -> Iterator[Line]:
     """`program 6.00 s: imports 2.90, Torch-TensorRT 0.95, torch.compile 0.30, runs 1.20, rest 0.65`, in as many lines as the
     width needs.
 
@@ -50,8 +50,8 @@ def program_line(run: Span, traces: Iterable[Trace], reports: Iterable[Runs], wi
     Torch-TensorRT does for a frame of torch.compile as Torch-TensorRT. Of runs only the sum is known: where threads overlap
     it may be more than the time that is left for it. The line then marks it, as it does where the other parts overlap.
     """
-    found = _Found(run, traces)
-    imports, work, frames = _union(found.imports), _union(found.work), _union(found.frames)
+    program = _Found(run, traces)
+    imports, work, frames = _union(program.imports), _union(program.work), _union(program.frames)
     import_ns = _length(imports)
     work_ns = _length(_union([*imports, *work])) - import_ns
     frames_ns = _length(_union([*imports, *work, *frames])) - import_ns - work_ns
@@ -61,15 +61,15 @@ def program_line(run: Span, traces: Iterable[Trace], reports: Iterable[Runs], wi
     runs_ns = min(runs_sum, left_ns)
     named = {
         "imports": import_ns,
-        "TensorRT" if found.is_plain else "Torch-TensorRT": work_ns,
+        "TensorRT" if program.is_plain else "Torch-TensorRT": work_ns,
         "torch.compile": frames_ns,
         "runs": runs_ns,
     }
     parts = {name: ns for name, ns in named.items() if ns > 0} | {"rest": left_ns - runs_ns}
     sums = (
-        (_length(found.imports), import_ns),
-        (_length(found.work), _length(work)),
-        (_length(found.frames), _length(frames)),
+        (_length(program.imports), import_ns),
+        (_length(program.work), _length(work)),
+        (_length(program.frames), _length(frames)),
         (runs_sum, runs_ns),
     )
     overlapping = {name: total for name, (total, ns) in zip(named, sums, strict=True) if total > _NOTABLE * ns}

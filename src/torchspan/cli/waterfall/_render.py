@@ -12,10 +12,10 @@ from torchspan import semconv
 from torchspan.cli._terminal import Line, Style, broken, cells, pad, shorten
 from torchspan.cli.waterfall import _labels
 from torchspan.cli.waterfall._answer import Answer, lines
-from torchspan.cli.waterfall._answers import answers, news
-from torchspan.cli.waterfall._fold import Fold, Row, folded, rows
+from torchspan.cli.waterfall._folded_rows import Fold, Row, folded, rows
 from torchspan.cli.waterfall._labels import SEPARATOR, Fact
 from torchspan.cli.waterfall._scene import Scene
+from torchspan.cli.waterfall._trace_answers import answers, news
 from torchspan.cli.waterfall._units import duration, plural, size, times
 from torchspan.traces import Attributes, Node, Run, Span, Trace
 
@@ -273,7 +273,7 @@ def _short_name(name: str, room: int, whole_room: int) -> str:
     forms = [name]
     if own != name:
         last = own.rpartition(".")[2]
-        forms += [f"…{each}" for each in (own, last, last.partition(" ")[2]) if each]
+        forms += [f"…{ending}" for ending in (own, last, last.partition(" ")[2]) if ending]
     most = whole_room if room < _LABEL else room
     for columns in (room, most):
         for form in forms:
@@ -294,7 +294,7 @@ def _wrapped(facts: list[Fact], guide: str, scale: _Scale) -> Iterator[Line]:
     room = scale.width - cells(guide)
     line: list[Fact] = []
     for fact in facts:
-        if line and cells(SEPARATOR.join(each.text for each in [*line, fact])) > room:
+        if line and cells(SEPARATOR.join(part.text for part in [*line, fact])) > room:
             yield [(guide, Style.DIM), *_joined(line)]
             line = []
         pieces = broken(fact.text, room)
@@ -320,14 +320,14 @@ def _fold_label(fold: Fold) -> str:
 
 
 def _fold_facts(fold: Fold) -> list[Fact]:
-    found = []
+    lines = []
     if not all(node.is_stand_in for node in fold.nodes) and len(fold.nodes) > 1:
         times = [node.span.duration_ns for node in fold.nodes]
         shortest, longest = duration(min(times)), duration(max(times))
-        found.append(Fact(f"{shortest} each" if shortest == longest else f"{shortest} to {longest} each"))
+        lines.append(Fact(f"{shortest} each" if shortest == longest else f"{shortest} to {longest} each"))
     sizes = [_labels.number(node.span.attributes, semconv.ENGINE_SIZE) for node in fold.nodes]
     if any(sizes):
-        found.append(Fact(f"{size(sum(value or 0 for value in sizes))} together"))
+        lines.append(Fact(f"{size(sum(value or 0 for value in sizes))} together"))
     errors = Counter(_labels.error(node.span)[0] for node in fold.nodes)
     failed = errors.total() - errors[""]
-    return [*found, Fact(f"{failed} failed", Style.ERROR)] if failed else found
+    return [*lines, Fact(f"{failed} failed", Style.ERROR)] if failed else lines

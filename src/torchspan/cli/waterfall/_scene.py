@@ -36,23 +36,23 @@ class Scene:
         processes = {_process(span) for span in every if not _is_wrapper(span)} - {""}
         threads = {_thread(span) for span in every} - {""}
         wanted = {(link.trace_id, link.span_id) for span in every for link in span.links}
-        found = ((span.trace_id, span.span_id) for span in every) if wanted else ()
-        targets = {key: span for key, span in zip(found, every, strict=False) if key in wanted}
+        keys = ((span.trace_id, span.span_id) for span in every) if wanted else ()
+        targets = {key: span for key, span in zip(keys, every, strict=False) if key in wanted}
         return cls(len(processes) > 1, len(threads) > 1, targets)
 
     def facts(self, node: Node) -> list[Fact]:
         """Process and thread where they are not those of the line above, and what the span links to."""
         span, above = node.span, None if node.parent is None else node.parent.span
-        found = []
+        fragments = []
         for what, several, name in (("process", self.has_processes, _process), ("thread", self.has_threads, _thread)):
             own = name(span)
             if several and own and (above is None or name(above) != own):
-                found.append(f"{what} {own}")
+                fragments.append(f"{what} {own}")
         links = list(dict.fromkeys((link.trace_id, link.span_id) for link in span.links))
-        found += [self._link(span, key) for key in links[:_MOST_LINKS]]
+        fragments += [self._link(span, key) for key in links[:_MOST_LINKS]]
         if len(links) > _MOST_LINKS:
-            found.append(plural(len(links) - _MOST_LINKS, "more link"))
-        return [Fact(text) for text in found if text]
+            fragments.append(plural(len(links) - _MOST_LINKS, "more link"))
+        return [Fact(text) for text in fragments if text]
 
     def _link(self, span: Span, key: tuple[str, str]) -> str:
         """What the link means, by what it leads to; empty where the drawing shows it."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torchspan.inputs.observed.leaves import Absent, Constant, Leaf, Opaque, Path, TensorShape
-from torchspan.inputs.observed.observations import Call, Ranges, Shape, Snapshot
+from torchspan.inputs.observed.observations import ModuleCall, ObservedShape, Ranges, Snapshot
 from torchspan.inputs.observed.signatures import CallSignature
 from torchspan.inputs.observed.trees import Tree, completed, is_missing, leaves, replaced_leaves, tensor_count
 from torchspan.inputs.written.portable import PLAIN, is_withheld
@@ -33,7 +33,7 @@ class LeafSummary:
     opaque: dict[type, str] = field(default_factory=dict)
     calls: int = 0
 
-    def add(self, leaf: Leaf, shape: Shape, path: Path) -> None:
+    def add(self, leaf: Leaf, shape: ObservedShape, path: Path) -> None:
         """Add the calls of one shape."""
         self.calls += shape.count
         if isinstance(leaf, TensorShape):
@@ -46,10 +46,10 @@ class LeafSummary:
 
     def varying(self, rank: int) -> tuple[int, ...]:
         """The dimensions of tensors of this rank that had more than one size."""
-        known = self.ranges.by_rank.get(rank)
-        if known is None:
+        by_axis = self.ranges.by_rank.get(rank)
+        if by_axis is None:
             return ()
-        _, low, high = known
+        _, low, high = by_axis
         return tuple(axis for axis in range(rank) if low[axis] != high[axis])
 
 
@@ -83,8 +83,8 @@ class Alignment:
             for shape in self.shapes
         ]
         self._absent_values = {name: tree for name, tree in absent_values.items() if name not in removed}
-        given = {name for shape in self.shapes for name in shape.first.arguments}
-        self.names = signature.in_order(given | set(self._absent_values))
+        names = {name for shape in self.shapes for name in shape.first.arguments}
+        self.names = signature.in_order(names | set(self._absent_values))
         self.templates = {name: self._template(name) for name in self.names}
         self.summaries = self._summaries(snapshot.ranges, removed)
 
@@ -95,13 +95,13 @@ class Alignment:
     def template_leaves(self) -> list[tuple[Path, Leaf]]:
         return [leaf for name, tree in self.templates.items() for leaf in leaves(tree, (name,))]
 
-    def aligned(self, call: Call) -> list[TensorShape | None]:
+    def aligned(self, call: ModuleCall) -> list[TensorShape | None]:
         """The tensors of a call, one for each of `slots`; None where it has none there."""
-        held = dict(call.leaves())
-        found = (held.get(path) for path in self.slots())
-        return [each if isinstance(each, TensorShape) else None for each in found]
+        leaf_at = dict(call.leaves())
+        slots = (leaf_at.get(path) for path in self.slots())
+        return [tensor if isinstance(tensor, TensorShape) else None for tensor in slots]
 
-    def usual(self) -> Shape:
+    def usual(self) -> ObservedShape:
         """The shape from which an example is made.
 
         It has the most tensors; among those, the fewest sizes of 0 and 1 in dimensions that vary, which `torch.export` takes
@@ -109,15 +109,15 @@ class Alignment:
         """
         return max(
             self.shapes,
-            key=lambda each: (
-                sum(tensor_count(tree) for tree in each.first.arguments.values()),
-                -self.small_sizes(each.first),
-                each.count,
-                -each.first.number,
+            key=lambda candidate: (
+                sum(tensor_count(tree) for tree in candidate.first.arguments.values()),
+                -self.small_sizes(candidate.first),
+                candidate.count,
+                -candidate.first.number,
             ),
         )
 
-    def small_sizes(self, call: Call) -> int:
+    def small_sizes(self, call: ModuleCall) -> int:
         """How many varying dimensions have the size 0 or 1 in a call."""
         return sum(
             leaf.shape[axis] < 2
@@ -126,7 +126,7 @@ class Alignment:
             for axis in self.summaries[path].varying(len(leaf.shape))
         )
 
-    def donor(self, name: str, call: Call) -> Tree:
+    def donor(self, name: str, call: ModuleCall) -> Tree:
         """A structure for an argument that a call does not have: that of the call which agrees most with it.
 
         A size that always equalled one of another tensor follows the tensor of the call.
@@ -134,9 +134,9 @@ class Alignment:
         template = self.templates[name]
         have = {path: leaf for path, leaf in call.leaves() if isinstance(leaf, TensorShape)}
 
-        def agreement(each: Shape) -> tuple[int, int, int, int]:
-            same = sum(have.get(path) == leaf for path, leaf in each.first.leaves() if path in have)
-            return same, -self.small_sizes(each.first), each.count, -each.first.number
+        def agreement(shape: ObservedShape) -> tuple[int, int, int, int]:
+            same = sum(have.get(path) == leaf for path, leaf in shape.first.leaves() if path in have)
+            return same, -self.small_sizes(shape.first), shape.count, -shape.first.number
 
         wanted = tensor_count(template)
         able = [shape for shape in self.shapes if _tensor_count(shape, name) == wanted]
@@ -150,13 +150,13 @@ class Alignment:
         sizes = list(leaf.shape)
         summary = self.summaries.get(path)
         for axis in summary.varying(len(sizes)) if summary is not None else ():
-            found = (
+            tensors = (
                 size
-                for other, held in have.items()
-                for other_axis, size in enumerate(held.shape)
+                for other, leaf in have.items()
+                for other_axis, size in enumerate(leaf.shape)
                 if self.linked((path, axis), (other, other_axis))
             )
-            sizes[axis] = next(found, sizes[axis])
+            sizes[axis] = next(tensors, sizes[axis])
         return TensorShape(tuple(sizes), leaf.dtype, leaf.device)
 
     def linked(self, one: tuple[Path, int], other: tuple[Path, int]) -> bool:
@@ -178,35 +178,37 @@ class Alignment:
             return False
         for other in others:
             rows = zip(self.sizes(*total), self.sizes(*part), self.sizes(*other), strict=True)
-            known = [(whole, one, rest or 0) for whole, one, rest in rows if whole is not None and one is not None]
-            if len({whole for whole, _, _ in known}) > 1 and all(whole == one + rest for whole, one, rest in known):
+            complete = [(whole, one, rest or 0) for whole, one, rest in rows if whole is not None and one is not None]
+            if len({whole for whole, _, _ in complete}) > 1 and all(
+                whole == one + rest for whole, one, rest in complete
+            ):
                 return True
         return False
 
     def sizes(self, path: Path, axis: int) -> list[int | None]:
         """The size of a dimension in each of `shapes`; None where there is no such tensor."""
-        known = self._columns.get((path, axis))
-        if known is None:
-            found = (leaves_of.get(path) for leaves_of in self._tensors)
-            known = [None if each is None or axis >= len(each.shape) else each.shape[axis] for each in found]
-            self._columns[path, axis] = known
-        return known
+        column = self._columns.get((path, axis))
+        if column is None:
+            tensors = (leaves_of.get(path) for leaves_of in self._tensors)
+            column = [None if tensor is None or axis >= len(tensor.shape) else tensor.shape[axis] for tensor in tensors]
+            self._columns[path, axis] = column
+        return column
 
     def ranks(self, path: Path) -> list[int | None]:
         """The number of dimensions of a tensor in each of `shapes`; None where there is no such tensor."""
-        found = (leaves_of.get(path) for leaves_of in self._tensors)
-        return [None if each is None else len(each.shape) for each in found]
+        tensors = (leaves_of.get(path) for leaves_of in self._tensors)
+        return [None if tensor is None else len(tensor.shape) for tensor in tensors]
 
     def default_only(self, name: str) -> bool:
         """Whether an argument was its default value in every call, or None where that is the default."""
         if name not in self.signature.defaults:
             return False
         default = self.signature.defaults[name]
-        given = [shape.first.arguments[name] for shape in self.shapes if name in shape.first.arguments]
+        trees = [shape.first.arguments[name] for shape in self.shapes if name in shape.first.arguments]
         if isinstance(self.templates[name], Absent):
             return default is None
         is_plain = type(default) in PLAIN or is_withheld(default)
-        if not is_plain or not all(isinstance(tree, Constant) for tree in given):
+        if not is_plain or not all(isinstance(tree, Constant) for tree in trees):
             return False
         values = self.summaries[(name,)].constants
         return set(values) == {Constant(default).distinct}
@@ -240,22 +242,22 @@ class Alignment:
         return summaries
 
 
-def _tensor_count(shape: Shape, name: str) -> int:
+def _tensor_count(shape: ObservedShape, name: str) -> int:
     tree = shape.first.arguments.get(name)
     return 0 if tree is None else tensor_count(tree)
 
 
-def _without(shapes: list[Shape], removed: frozenset[str]) -> list[Shape]:
+def _without(shapes: list[ObservedShape], removed: frozenset[str]) -> list[ObservedShape]:
     """The shapes of the calls without these arguments: some are the same now."""
-    found: dict[Hashable, Shape] = {}
+    first_of: dict[Hashable, ObservedShape] = {}
     for shape in shapes:
         call = shape.first.without(removed)
-        merged = found.setdefault(call.key(), Shape(call))
+        merged = first_of.setdefault(call.key(), ObservedShape(call))
         merged.count += shape.count
         for path, values in shape.constants.items():
             if path[0] not in removed:
                 merged.constants.setdefault(path, Counter()).update(values)
-    return list(found.values())
+    return list(first_of.values())
 
 
 def _merge(summary: LeafSummary, wider: Ranges) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchspan.inputs.observed.leaves import TensorShape
-from torchspan.inputs.observed.observations import Call
+from torchspan.inputs.observed.observations import ModuleCall
 from torchspan.inputs.observed.trees import Tree, leaves
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class InputObserverInfo:
         self = cls()
         order = signature.in_order
         self.inputs = [_candidate(call, alignment, order(set(call.arguments))) for call in snapshot.calls]
-        self.failed = [_candidate(each, None, order(set(each.arguments))) for each in snapshot.failed]
+        self.failed = [_candidate(call, None, order(set(call.arguments))) for call in snapshot.failed]
         self.num_failed = snapshot.counts.failed
         self.signature_names = [*signature.names]
         self.default_values = dict(signature.defaults)
@@ -82,7 +82,7 @@ class InputObserverInfo:
         return self._completed
 
 
-def _candidate(call: Call, alignment: Alignment | None, names: list[str]) -> InputCandidate:
+def _candidate(call: ModuleCall, alignment: Alignment | None, names: list[str]) -> InputCandidate:
     arguments = {name: call.arguments[name] for name in names}
     return InputCandidate(
         arguments,

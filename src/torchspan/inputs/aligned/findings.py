@@ -10,7 +10,7 @@ from typing import Any
 from torchspan._base.spelling import closest
 from torchspan.inputs.aligned.alignment import Alignment, LeafSummary
 from torchspan.inputs.observed.leaves import Constant, Path, TensorShape, label
-from torchspan.inputs.observed.observations import SHAPES_LIMIT, VALUES_LIMIT, Counts, Snapshot
+from torchspan.inputs.observed.observations import SHAPES_LIMIT, VALUES_LIMIT, CallCounts, Snapshot
 from torchspan.inputs.observed.signatures import CallSignature, WithheldName
 from torchspan.inputs.observed.trees import is_missing
 from torchspan.inputs.written.portable import as_pair
@@ -34,9 +34,9 @@ class Finding:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-def of_counts(counts: Counts) -> Iterator[Finding]:
+def of_counts(counts: CallCounts) -> Iterator[Finding]:
     """What is to be said of calls that were not recorded."""
-    if not any(getattr(counts, name) for name in Counts.__slots__):
+    if not any(getattr(counts, name) for name in CallCounts.__slots__):
         yield Finding(
             "no_call",
             "",
@@ -63,10 +63,10 @@ def of_removed(removed: frozenset[str], signature: CallSignature, snapshot: Snap
     in_calls = {name for shape in snapshot.shapes for name in shape.first.arguments}
     in_calls.update(str(path[0]) for path in snapshot.ranges)
     named = {*signature.names, *in_calls} - {signature.var_positional, signature.var_keyword}
-    known = [signature.keyword_of(each) for each in named if not isinstance(each, WithheldName)]
+    keywords = [signature.keyword_of(name) for name in named if not isinstance(name, WithheldName)]
     for name in sorted(removed - in_calls - {*signature.names}):
         keyword = str(name) if isinstance(name, WithheldName) else signature.keyword_of(name)
-        meant = closest(keyword, known) if known else None
+        meant = closest(keyword, keywords) if keywords else None
         hint = "" if meant is None else f" (did you mean {meant}?)"
         yield Finding(
             "removed",
@@ -84,7 +84,10 @@ def of_calls(alignment: Alignment, has_batch: Callable[[str], bool]) -> Iterator
     template = dict(alignment.template_leaves())
     for path in sorted(
         alignment.summaries,
-        key=lambda each: (alignment.names.index(str(each[0])), list(template).index(each) if each in template else -1),
+        key=lambda entry_path: (
+            alignment.names.index(str(entry_path[0])),
+            list(template).index(entry_path) if entry_path in template else -1,
+        ),
     ):
         yield from _of_leaf(path, alignment.summaries[path])
         if has_batch(str(path[0])) and is_batch_of_1(alignment.summaries[path]):
@@ -119,8 +122,8 @@ def _of_leaf(path: Path, summary: LeafSummary) -> Iterator[Finding]:
         yield Finding("device", where, f"It is on {_listed(summary.devices)}. An exported program expects one device.")
     ranks = {rank: count for rank, (count, _, _) in ranges.by_rank.items() if count}
     if len(ranks) > 1:
-        found = ", ".join(f"{rank} in {calls_text(count)}" for rank, count in sorted(ranks.items()))
-        yield Finding("rank", where, f"The number of its dimensions changes: {found}. Export a program for each.")
+        counted = ", ".join(f"{rank} in {calls_text(count)}" for rank, count in sorted(ranks.items()))
+        yield Finding("rank", where, f"The number of its dimensions changes: {counted}. Export a program for each.")
     for rank in ranks:
         _, low, high = ranges.by_rank[rank]
         small = [axis for axis in range(rank) if low[axis] == 0 or (low[axis] == 1 and high[axis] > 1)]
@@ -163,8 +166,8 @@ def batch_of_1(path: Path, what_to_do: str) -> Finding:
 
 def _of_presence(name: str, alignment: Alignment) -> Iterator[Finding]:
     """A constant that some calls pass, and others leave to its default."""
-    given = [shape for shape in alignment.shapes if not is_missing(shape.first.arguments.get(name))]
-    constants = [each for each in given if isinstance(each.first.arguments[name], Constant)]
+    shapes = [shape for shape in alignment.shapes if not is_missing(shape.first.arguments.get(name))]
+    constants = [shape for shape in shapes if isinstance(shape.first.arguments[name], Constant)]
     calls, count = sum(shape.count for shape in alignment.shapes), sum(constant.count for constant in constants)
     if constants and count < calls and not alignment.default_only(name):
         yield Finding(
@@ -192,14 +195,16 @@ def _of_structure(name: str, alignment: Alignment) -> Iterator[Finding]:
         )
 
 
-def _is_filled(tensors: set[Path], expected: set[Path], found: list[Any]) -> bool:
+def _is_filled(tensors: set[Path], expected: set[Path], actual: list[Any]) -> bool:
     """Whether the call only has None where others have tensors."""
-    paths = {path for path, _ in found}
+    paths = {path for path, _ in actual}
     return tensors <= expected <= paths
 
 
 def _listed(counts: Any) -> str:
-    return " and ".join(f"{str(each).removeprefix('torch.')} in {calls_text(count)}" for each, count in counts.items())
+    return " and ".join(
+        f"{str(dtype).removeprefix('torch.')} in {calls_text(count)}" for dtype, count in counts.items()
+    )
 
 
 def calls_text(count: int) -> str:

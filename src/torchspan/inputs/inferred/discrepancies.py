@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from torchspan.inputs.observed.leaves import Absent, Constant, Leaf, Opaque, Path, TensorShape, label
-from torchspan.inputs.observed.observations import Call
+from torchspan.inputs.observed.observations import ModuleCall
 from torchspan.inputs.observed.recorder import OUTPUT
 from torchspan.inputs.observed.signatures import CallSignature
 from torchspan.inputs.observed.trees import Reader, Tree, leaves, rebuilt
@@ -21,7 +21,7 @@ class _DifferenceError(Exception):
     """The outputs cannot be compared as numbers; the text says why."""
 
 
-class Check:
+class CallCheck:
     """How outputs are compared.
 
     atol: the largest difference that is accepted. rtol: the largest one in relation to the observed number plus `rtol`.
@@ -34,7 +34,7 @@ class Check:
         self._rtol = rtol
         self._skip_none = skip_none
 
-    def run(self, compiled: Any, call: Call) -> dict[str, Any]:
+    def run(self, compiled: Any, call: ModuleCall) -> dict[str, Any]:
         """The outcome for one kept call, which had returned."""
         if call.outputs is None or call.outputs_kept is None:
             return {"SUCCESS": False, "error": "The outputs of the call were not kept."}
@@ -53,45 +53,49 @@ class Check:
             }
         duration = time.perf_counter() - began
         values: dict[Path, Any] = {}
-        found = Reader(values).read(result, (OUTPUT,))
+        actual = Reader(values).read(result, (OUTPUT,))
         try:
-            difference, relative = self._compared(call.outputs, call.outputs_kept, found, values)
+            difference, relative = self._compared(call.outputs, call.outputs_kept, actual, values)
         except _DifferenceError as error:
             return {"SUCCESS": False, "error": str(error), "duration": duration}
         success = difference <= self._atol and relative <= self._rtol
         return {"SUCCESS": success, "abs": difference, "rel": relative, "duration": duration}
 
-    def _prepared(self, compiled: Any, call: Call) -> tuple[Any, _Arguments]:
+    def _prepared(self, compiled: Any, call: ModuleCall) -> tuple[Any, _Arguments]:
         """What is called, and with what."""
         export: Any = sys.modules.get("torch.export")
         if export is not None and isinstance(compiled, export.ExportedProgram):
             return compiled.module(), self._as_the_program_takes_them(compiled, call)
         return compiled, self._as_the_call_was(call)
 
-    def _as_the_call_was(self, call: Call) -> _Arguments:
+    def _as_the_call_was(self, call: ModuleCall) -> _Arguments:
         arguments = _values(call)
         rest = arguments.pop(str(self._signature.var_positional), ())
         positional = [name for name in self._signature.positional if name in arguments and name not in call.by_keyword]
         args = tuple(arguments.pop(name) for name in positional) + tuple(rest)
         return args, {self._signature.keyword_of(name): value for name, value in arguments.items()}
 
-    def _as_the_program_takes_them(self, program: Any, call: Call) -> _Arguments:
+    def _as_the_program_takes_them(self, program: Any, call: ModuleCall) -> _Arguments:
         args, kwargs = program.example_inputs
         arguments = _values(call)
         rest = tuple(arguments.pop(str(self._signature.var_positional), ()))
         by_position = self._signature.positional[: len(args)]
         lacking = [name for name in by_position if name not in arguments]
-        given = {self._signature.keyword_of(name): each for name, each in arguments.items() if name not in by_position}
-        lacking += [name for name in kwargs if name not in given]
+        by_keyword = {
+            self._signature.keyword_of(name): argument
+            for name, argument in arguments.items()
+            if name not in by_position
+        }
+        lacking += [name for name in kwargs if name not in by_keyword]
         if lacking:
             raise _LackingError(f"The call lacks {', '.join(lacking)}, which the program takes.")
-        return tuple(arguments[name] for name in by_position) + rest, {name: given[name] for name in kwargs}
+        return tuple(arguments[name] for name in by_position) + rest, {name: by_keyword[name] for name in kwargs}
 
     def _compared(
-        self, expected: Tree, kept: Mapping[Path, Any], found: Tree, values: Mapping[Path, Any]
+        self, expected: Tree, kept: Mapping[Path, Any], actual: Tree, values: Mapping[Path, Any]
     ) -> tuple[float, float]:
         """The largest difference, and the largest one in relation to the expected number."""
-        pairs = _paired([*leaves(expected, (OUTPUT,))], [*leaves(found, (OUTPUT,))])
+        pairs = _paired([*leaves(expected, (OUTPUT,))], [*leaves(actual, (OUTPUT,))])
         largest = relative = 0.0
         for (path, one), (other_path, other) in pairs:
             where = label(path)
@@ -111,12 +115,12 @@ class Check:
                 raise _DifferenceError(f"{where} is {other}; the observed one is {one}")
         return largest, relative
 
-    def _difference(self, expected: Any, found: Any) -> tuple[float, float]:
+    def _difference(self, expected: Any, actual: Any) -> tuple[float, float]:
         torch: Any = sys.modules["torch"]
         if expected.numel() == 0:
             return 0.0, 0.0
         wide = torch.complex128 if expected.is_complex() else torch.float64
-        one, other = expected.detach().to(wide), found.detach().to(device=expected.device, dtype=wide)
+        one, other = expected.detach().to(wide), actual.detach().to(device=expected.device, dtype=wide)
         difference = (one - other).abs()
         same = (one == other) | (one.isnan() & other.isnan())
         difference = torch.where(same, torch.zeros_like(difference), difference).nan_to_num(nan=float("inf"))
@@ -129,7 +133,7 @@ class _LackingError(Exception):
     """The program takes an argument that the call does not have."""
 
 
-def _values(call: Call) -> dict[str, Any]:
+def _values(call: ModuleCall) -> dict[str, Any]:
     """The arguments of a kept call: copies of its tensors, so that a program may write to them."""
     kept = call.inputs_kept or {}
 
@@ -144,8 +148,8 @@ def _values(call: Call) -> dict[str, Any]:
 
 
 def _paired(
-    expected: list[tuple[Path, Leaf]], found: list[tuple[Path, Leaf]]
+    expected: list[tuple[Path, Leaf]], actual: list[tuple[Path, Leaf]]
 ) -> list[tuple[tuple[Path, Leaf], tuple[Path, Leaf]]]:
-    if len(expected) != len(found):
-        raise _DifferenceError(f"there are {len(found)} outputs; the observed model returned {len(expected)}")
-    return [*zip(expected, found, strict=True)]
+    if len(expected) != len(actual):
+        raise _DifferenceError(f"there are {len(actual)} outputs; the observed model returned {len(expected)}")
+    return [*zip(expected, actual, strict=True)]

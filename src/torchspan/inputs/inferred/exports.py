@@ -54,8 +54,10 @@ def export(model: Any, profile: InputProfile, *, strict: bool) -> ExportedModel:
     from torch.export import Dim
     from torch.export import export as torch_export
 
-    dimensions = {(each.path, axis): known for each in profile for axis, known in enumerate(each.dimensions)}
-    tensors = {each.path: TensorShape(each.opt_shape, each.dtype, each.device) for each in profile}
+    dimensions = {
+        (tensor.path, axis): dimension for tensor in profile for axis, dimension in enumerate(tensor.dimensions)
+    }
+    tensors = {tensor.path: TensorShape(tensor.opt_shape, tensor.dtype, tensor.device) for tensor in profile}
 
     def example_of(path: Path, leaf: Leaf) -> Leaf:
         return tensors[path] if isinstance(leaf, TensorShape) else leaf
@@ -63,8 +65,12 @@ def export(model: Any, profile: InputProfile, *, strict: bool) -> ExportedModel:
     def hints_of(path: Path, leaf: Leaf) -> Mapping[int, Any] | None:
         if not isinstance(leaf, TensorShape):
             return None
-        found = {axis: dimensions[path, axis] for axis in range(len(leaf.shape))}
-        return {axis: Dim.AUTO(min=each.min, max=each.max) for axis, each in found.items() if each.is_dynamic}
+        by_axis = {axis: dimensions[path, axis] for axis in range(len(leaf.shape))}
+        return {
+            axis: Dim.AUTO(min=dimension.min, max=dimension.max)
+            for axis, dimension in by_axis.items()
+            if dimension.is_dynamic
+        }
 
     trees = {name: replaced_leaves(tree, (name,), example_of) for name, tree in profile.arguments.items()}
     args, kwargs = passed(made(trees, {}), profile.layout, profile.signature)
@@ -74,7 +80,7 @@ def export(model: Any, profile: InputProfile, *, strict: bool) -> ExportedModel:
         program = torch_export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
     taken = _taken(program, profile)
     findings = (*_of_program(program, taken, specializations), *profile.findings)
-    inputs = tuple(None if each is None else _narrowed(program, each) for each in taken)
+    inputs = tuple(None if taken_input is None else _narrowed(program, taken_input) for taken_input in taken)
     return ExportedModel(program, profile, inputs, findings)
 
 
@@ -91,7 +97,7 @@ def _taken(program: Any, profile: InputProfile) -> list[_Taken | None]:
     """What the program takes, in its order; None where it is not a tensor."""
     from torch.export.graph_signature import InputKind
 
-    tensors = {each.path: each for each in profile}
+    tensors = {tensor.path: tensor for tensor in profile}
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
     layout = profile.layout
@@ -110,34 +116,34 @@ def _range(program: Any, size: Any) -> tuple[int | None, int | None]:
     expression = size.node.expr
     if expression.is_number:
         return int(expression), int(expression)
-    known = program.range_constraints.get(expression)
-    if known is None:  # made up of several symbols
+    bounds = program.range_constraints.get(expression)
+    if bounds is None:  # made up of several symbols
         return None, None
-    return tuple(int(each) if each.is_finite else None for each in (known.lower, known.upper))  # type: ignore[return-value]
+    return tuple(int(bound) if bound.is_finite else None for bound in (bounds.lower, bounds.upper))  # type: ignore[return-value]
 
 
 def _narrowed(program: Any, taken: _Taken) -> TensorProfile:
     """The tensor with the ranges that the program and the profile have in common."""
     dimensions = []
-    for known, size in zip(taken.tensor.dimensions, taken.sizes, strict=True):
+    for dimension, size in zip(taken.tensor.dimensions, taken.sizes, strict=True):
         low, high = _range(program, size)
-        low = known.min if low is None or low == 2 else max(low, known.min)  # 2: PyTorch's way to say 1
-        high = known.max if high is None else min(high, known.max)
-        dimensions.append(replace(known, min=low, opt=min(max(known.opt, low), high), max=high, shared=None))
+        low = dimension.min if low is None or low == 2 else max(low, dimension.min)  # 2: PyTorch's way to say 1
+        high = dimension.max if high is None else min(high, dimension.max)
+        dimensions.append(replace(dimension, min=low, opt=min(max(dimension.opt, low), high), max=high, shared=None))
     return replace(taken.tensor, dimensions=tuple(dimensions))
 
 
 def _of_program(program: Any, taken: Iterable[_Taken | None], places: Specializations) -> Iterator[Finding]:
     """Each dimension that the program takes in fewer sizes than the profile has."""
-    for each in taken:
-        if each is None:
+    for taken_input in taken:
+        if taken_input is None:
             continue
-        where = label(each.tensor.path)
-        for axis, (known, size) in enumerate(zip(each.tensor.dimensions, each.sizes, strict=True)):
-            if not known.is_dynamic:
+        where = label(taken_input.tensor.path)
+        for axis, (dimension, size) in enumerate(zip(taken_input.tensor.dimensions, taken_input.sizes, strict=True)):
+            if not dimension.is_dynamic:
                 continue
             low, high = _range(program, size)
-            observed = f"Dimension {axis}, from {known.min} to {known.max} in the profile,"
+            observed = f"Dimension {axis}, from {dimension.min} to {dimension.max} in the profile,"
             if low is not None and low == high:
                 place = None if isinstance(size, int) else places.place(size.node.shape_env, size.node._expr)
                 at = "" if place is None else f" at {place}"
@@ -147,7 +153,7 @@ def _of_program(program: Any, taken: Iterable[_Taken | None], places: Specializa
                     f"{observed} became the constant {low}{at}. The code compares or computes with the size there: change "
                     "it, or call the program with this size alone.",
                 )
-            elif (low is not None and low > max(known.min, 2)) or (high is not None and high < known.max):
+            elif (low is not None and low > max(dimension.min, 2)) or (high is not None and high < dimension.max):
                 yield Finding(
                     "narrowed",
                     where,

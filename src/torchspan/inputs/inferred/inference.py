@@ -20,7 +20,7 @@ from torchspan.inputs.observed.leaves import (
     TensorShape,
     label,
 )
-from torchspan.inputs.observed.observations import Call
+from torchspan.inputs.observed.observations import ModuleCall
 from torchspan.inputs.observed.signatures import CallSignature
 from torchspan.inputs.observed.trees import Tree, completed, is_missing, leaves, mirrored, rebuilt, replaced_leaves
 from torchspan.inputs.written.portable import is_withheld
@@ -46,26 +46,26 @@ class Inference:
         self._signature = alignment.signature
 
     # --- arguments ---------------------------------------------------------------------------------------------------
-    def example(self, call: Call) -> dict[str, Tree]:
+    def example(self, call: ModuleCall) -> dict[str, Tree]:
         """The structure of every argument of the example that is made of a call, by name; what it lacks is added."""
-        found: dict[str, Tree] = {}
+        joined: dict[str, Tree] = {}
         kept = self._kept_by_position()
         for name in self._signature.in_order({*self._all.names, *call.arguments}):
-            given = call.arguments.get(name)
+            argument = call.arguments.get(name)
             if name not in self._all.templates:
-                if given is not None:
-                    found[name] = given
+                if argument is not None:
+                    joined[name] = argument
                 continue
-            if name not in kept and self._all.default_only(name) and self._is_default(name, given):
+            if name not in kept and self._all.default_only(name) and self._is_default(name, argument):
                 continue
-            if given is not None and not is_missing(given):
-                is_whole = all(not isinstance(leaf, Absent) for _, leaf in leaves(given, (name,)))
-                found[name] = given if is_whole else completed(given, self._all.donor(name, call))
-            elif given is not None or not isinstance(self._all.templates[name], Constant):
-                found[name] = self._all.donor(name, call)
+            if argument is not None and not is_missing(argument):
+                is_whole = all(not isinstance(leaf, Absent) for _, leaf in leaves(argument, (name,)))
+                joined[name] = argument if is_whole else completed(argument, self._all.donor(name, call))
+            elif argument is not None or not isinstance(self._all.templates[name], Constant):
+                joined[name] = self._all.donor(name, call)
             elif self._must_be_given(name):
-                found[name] = self._constant_or_default(name)
-        return found
+                joined[name] = self._constant_or_default(name)
+        return joined
 
     def usual_example(self) -> dict[str, Tree]:
         """The example that fits every call best, without a size of 0 or 1 in a dimension that varies."""
@@ -75,11 +75,11 @@ class Inference:
         """How arguments are passed. Raises RuntimeError where neither a tuple nor a dictionary alone can pass them."""
         signature = self._signature
         rest = signature.var_positional if signature.var_positional in names else None
-        positional = [each for each in signature.positional if each in names]
+        positional = [name for name in signature.positional if name in names]
         by_position = positional
         if rest is None:
             count = next(
-                (i for i, each in enumerate(positional) if not self._goes_by_position(i, each)), len(positional)
+                (i for i, name in enumerate(positional) if not self._goes_by_position(i, name)), len(positional)
             )
             by_position = positional[:count]
         keywords = [name for name in names if name not in by_position and name != rest]
@@ -107,11 +107,11 @@ class Inference:
         last = max((positional.index(name) for name in needed), default=-1)
         return frozenset(positional[:last])
 
-    def _is_default(self, name: str, given: Tree | None) -> bool:
+    def _is_default(self, name: str, argument: Tree | None) -> bool:
         """Whether an argument of a call has its default value."""
-        if given is None or is_missing(given):
+        if argument is None or is_missing(argument):
             return True
-        return isinstance(given, Constant) and given.distinct == Constant(self._signature.defaults[name]).distinct
+        return isinstance(argument, Constant) and argument.distinct == Constant(self._signature.defaults[name]).distinct
 
     def _must_be_given(self, name: str) -> bool:
         """Whether a call without this argument is not a call."""
@@ -158,21 +158,21 @@ def specified(
     of_leaf: Callable[[Path, Leaf], Mapping[int, Any] | None],
 ) -> tuple[Any, ...] | dict[str, Any]:
     """What `torch.export.export` takes for `dynamic_shapes`. of_leaf: the dimensions of a tensor that vary."""
-    found = {name: mirrored(each, (name,), of_leaf) for name, each in trees.items()}
+    mirrored_trees = {name: mirrored(tree, (name,), of_leaf) for name, tree in trees.items()}
     if not layout.keywords and layout.rest is None:
-        return tuple(found[name] for name in layout.by_position)
-    extras = {signature.keyword_of(name): found.pop(name) for name in trees if signature.is_extra(name)}
-    return {**found, **({str(signature.var_keyword): extras} if extras else {})}
+        return tuple(mirrored_trees[name] for name in layout.by_position)
+    extras = {signature.keyword_of(name): mirrored_trees.pop(name) for name in trees if signature.is_extra(name)}
+    return {**mirrored_trees, **({str(signature.var_keyword): extras} if extras else {})}
 
 
 def passed(
-    found: Mapping[str, Any], layout: Layout, signature: CallSignature
+    arguments: Mapping[str, Any], layout: Layout, signature: CallSignature
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments as they are passed: by position and by keyword."""
-    args = tuple(found[name] for name in layout.by_position) + (
-        () if layout.rest is None else tuple(found[layout.rest])
+    args = tuple(arguments[name] for name in layout.by_position) + (
+        () if layout.rest is None else tuple(arguments[layout.rest])
     )
-    return args, {signature.keyword_of(name): found[name] for name in layout.keywords}
+    return args, {signature.keyword_of(name): arguments[name] for name in layout.keywords}
 
 
 def made(trees: Mapping[str, Tree], values: Mapping[Path, Any]) -> dict[str, Any]:
@@ -183,8 +183,8 @@ def made(trees: Mapping[str, Tree], values: Mapping[Path, Any]) -> dict[str, Any
 def made_flat(trees: Mapping[str, Tree], values: Mapping[Path, Any]) -> list[Any]:
     """The tensors of an example."""
     make = _made(values)
-    found = [each for name, tree in trees.items() for each in leaves(tree, (name,))]
-    return [make(path, leaf) for path, leaf in found if isinstance(leaf, TensorShape)]
+    all_leaves = [leaf for name, tree in trees.items() for leaf in leaves(tree, (name,))]
+    return [make(path, leaf) for path, leaf in all_leaves if isinstance(leaf, TensorShape)]
 
 
 def _made(values: Mapping[Path, Any]) -> Callable[[Path, Leaf], Any]:
@@ -241,17 +241,17 @@ def enlarged(alignment: Alignment, trees: dict[str, Tree]) -> dict[str, Tree]:
         if isinstance(leaf, TensorShape) and path in alignment.summaries
         for axis in alignment.summaries[path].varying(len(leaf.shape))
     }
-    small = [each for each, size in sizes.items() if size < 2]
+    small = [axis for axis, size in sizes.items() if size < 2]
     if not small:
         return trees
-    for each in small:
-        before = sizes[each]
+    for place in small:
+        before = sizes[place]
         if before < 2:
-            larger = min((size for size in alignment.sizes(*each) if size is not None and size >= 2), default=2)
+            larger = min((size for size in alignment.sizes(*place) if size is not None and size >= 2), default=2)
             for other in sizes:
-                if other == each or alignment.linked(each, other):
+                if other == place or alignment.linked(place, other):
                     sizes[other] = larger
-                elif alignment.is_sum(other, each, (third for third in sizes if third not in {each, other})):
+                elif alignment.is_sum(other, place, (third for third in sizes if third not in {place, other})):
                     sizes[other] += larger - before
 
     def of_leaf(path: Path, leaf: Leaf) -> Leaf:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from torchspan.inputs.observed.observations import Call, Observations
+from torchspan.inputs.observed.observations import ModuleCall, ObservedCalls
 from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
 from torchspan.inputs.observed.trees import Reader, SymbolicCallError, TooManyLeavesError
 from torchspan.inputs.written.portable import Portable
@@ -26,7 +26,7 @@ def read(observer: Any) -> Portable:
             "This torch.onnx.InputObserver keeps no names of parameters. Use the one of torch 2.11 or later."
         )
     signature = CallSignature(inspect.Signature(_parameters(info)))
-    observations = Observations()
+    observations = ObservedCalls()
     for number, candidate in enumerate(info.inputs):
         observations.next_number()
         try:
@@ -40,7 +40,7 @@ def read(observer: Any) -> Portable:
         except TooManyLeavesError:
             observations.skipped("too_large")
         else:
-            observations.ended(Call(arguments, bound.by_keyword, number))
+            observations.ended(ModuleCall(arguments, bound.by_keyword, number))
     return Portable(_KIND, "forward", signature, observations.snapshot(), {}, frozenset())
 
 

@@ -71,7 +71,7 @@ class _Watch:
 
     def remove(self, specializations: Specializations) -> None:
         with self._lock:
-            self.running = tuple(each for each in self.running if each is not specializations)
+            self.running = tuple(other for other in self.running if other is not specializations)
             if not self.running and self._patches is not None:
                 self._patches.undo()
                 self._patches = None
@@ -84,8 +84,8 @@ def _noticing(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def set_replacement(shape_env: Any, symbol: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
         if getattr(target, "is_number", False):
-            for each in _WATCH.running:
-                each.note(shape_env, symbol, sys._getframe(1))
+            for running in _WATCH.running:
+                running.note(shape_env, symbol, sys._getframe(1))
         return original(shape_env, symbol, target, *args, **kwargs)
 
     return set_replacement

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from torchspan import _dynamo_safety
 from torchspan._base.reading import is_a
-from torchspan.inputs.observed.recorder import Recorder
+from torchspan.inputs.observed.recorder import ModuleRecorder
 
 
 class Attachment(Protocol):
@@ -22,7 +22,7 @@ class Attachment(Protocol):
         """Take it off, whatever was put on the model since."""
 
 
-def attach(model: Any, method_name: str, recorder: Recorder) -> Attachment:
+def attach(model: Any, method_name: str, recorder: ModuleRecorder) -> Attachment:
     """Have the recorder see the calls of a method of this model."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and method_name == "forward" and is_a(model, torch.nn.Module):
@@ -34,7 +34,7 @@ def attach(model: Any, method_name: str, recorder: Recorder) -> Attachment:
 class ForwardHooks:
     """Two hooks of a module: they see the calls of the module, and no direct call of its `forward`."""
 
-    def __init__(self, module: Any, recorder: Recorder) -> None:
+    def __init__(self, module: Any, recorder: ModuleRecorder) -> None:
         self._before = module.register_forward_pre_hook(_Hook(module, _begin(recorder)), with_kwargs=True)
         try:
             self._after = module.register_forward_hook(
@@ -65,14 +65,14 @@ class CallHook:
         self._before.remove()
 
 
-def _begin(recorder: Recorder) -> Callable[..., None]:
+def _begin(recorder: ModuleRecorder) -> Callable[..., None]:
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         recorder.begin(args, kwargs)
 
     return begin
 
 
-def _end(recorder: Recorder) -> Callable[..., None]:
+def _end(recorder: ModuleRecorder) -> Callable[..., None]:
     def end(_args: tuple[Any, ...], _kwargs: dict[str, Any], result: Any) -> None:
         recorder.end(result)
 
@@ -121,12 +121,16 @@ def _get_no_hook() -> Callable[..., None]:
 class WrappedMethod:
     """A method of one object is replaced by a function that calls it. All observers of the method share the function."""
 
-    def __init__(self, model: Any, name: str, recorder: Recorder) -> None:
-        held = vars(model).get(name)
-        self._wrapper = held if isinstance(held, _Wrapper) else _Wrapper(model, name, held, getattr(model, name))
+    def __init__(self, model: Any, name: str, recorder: ModuleRecorder) -> None:
+        attribute_value = vars(model).get(name)
+        self._wrapper = (
+            attribute_value
+            if isinstance(attribute_value, _Wrapper)
+            else _Wrapper(model, name, attribute_value, getattr(model, name))
+        )
         self._recorder = recorder
         self._wrapper.recorders = (*self._wrapper.recorders, recorder)
-        if held is not self._wrapper:
+        if attribute_value is not self._wrapper:
             _store(model, name, self._wrapper)
 
     def detach(self) -> None:
@@ -136,13 +140,13 @@ class WrappedMethod:
 class _Wrapper:
     """What stands in an object's dictionary in place of its method."""
 
-    def __init__(self, model: Any, name: str, held: Any, method: Callable[..., Any]) -> None:
+    def __init__(self, model: Any, name: str, own_value: Any, method: Callable[..., Any]) -> None:
         self._model = weakref.ref(model)
         self._name = name
-        self._held = held  # what the object itself had under this name
-        self._method: Any = method if held is not None else getattr(method, "__func__", method)
-        self._is_bound = held is None and isinstance(method, MethodType)
-        self.recorders: tuple[Recorder, ...] = ()
+        self._held = own_value  # what the object itself had under this name
+        self._method: Any = method if own_value is not None else getattr(method, "__func__", method)
+        self._is_bound = own_value is None and isinstance(method, MethodType)
+        self.recorders: tuple[ModuleRecorder, ...] = ()
         functools.update_wrapper(self, method)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -163,13 +167,13 @@ class _Wrapper:
     def _call(self, *args: Any, **kwargs: Any) -> Any:
         return self._method(self._model(), *args, **kwargs) if self._is_bound else self._method(*args, **kwargs)
 
-    def _end(self, recorders: tuple[Recorder, ...], result: Any) -> None:
+    def _end(self, recorders: tuple[ModuleRecorder, ...], result: Any) -> None:
         for recorder in reversed(recorders):
             _dynamo_safety.undisturbed(recorder.end, result)
 
-    def remove(self, recorder: Recorder) -> None:
+    def remove(self, recorder: ModuleRecorder) -> None:
         """Stop recording; with the last recorder, the object is as it was, unless something else replaced the method."""
-        self.recorders = tuple(each for each in self.recorders if each is not recorder)
+        self.recorders = tuple(other for other in self.recorders if other is not recorder)
         model = self._model()
         if self.recorders or model is None or vars(model).get(self._name) is not self:
             return

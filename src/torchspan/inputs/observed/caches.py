@@ -35,11 +35,11 @@ def taken_apart(value: Any) -> TakenApart | None:
         return None
     if name == _OF_CACHES:
         names = ("self_attention_cache", "cross_attention_cache")
-        return names, [reading.attribute(value, each) for each in names], None
+        return names, [reading.attribute(value, name) for name in names], None
     layers = reading.attribute(value, "layers")
     if name not in _OF_LAYERS or type(layers) is not list or not all(map(_is_known, layers)):
         return None
-    return tuple(_PARTS), [_of_layers(layers, each) for each in _PARTS.values()], [list(_PARTS), _windows(layers)]
+    return tuple(_PARTS), [_of_layers(layers, part) for part in _PARTS.values()], [list(_PARTS), _windows(layers)]
 
 
 def _is_known(layer: Any) -> bool:

@@ -30,7 +30,7 @@ VALUES_LIMIT = 32
 
 
 @dataclass(slots=True)
-class Call:
+class ModuleCall:
     """One call, without its tensors.
 
     arguments: by name. by_keyword: the names of those that came by keyword. number: the how-manieth call that began.
@@ -46,7 +46,7 @@ class Call:
     inputs_kept: dict[Path, Any] | None = None
     outputs_kept: dict[Path, Any] | None = None
 
-    def without(self, removed: frozenset[str]) -> Call:
+    def without(self, removed: frozenset[str]) -> ModuleCall:
         """The call without these arguments."""
         if not removed:
             return self
@@ -63,13 +63,13 @@ class Call:
 
 
 @dataclass(slots=True)
-class Shape:
+class ObservedShape:
     """Calls with the same shapes, types and structure.
 
     first: one of them. count: how many. constants: the values of their constants, by path, with counts.
     """
 
-    first: Call
+    first: ModuleCall
     count: int = 0
     constants: dict[Path, Counter[Hashable]] = field(default_factory=dict)
 
@@ -88,9 +88,9 @@ class Ranges:
 
     def widen(self, rank: int, count: int, low: Sequence[int], high: Sequence[int]) -> None:
         """Add tensors with this many dimensions, whose sizes are in these bounds."""
-        known, lowest, highest = self.by_rank.get(rank, (0, list(low), list(high)))
+        entry_counts, lowest, highest = self.by_rank.get(rank, (0, list(low), list(high)))
         lowest, highest = [*map(min, lowest, low)], [*map(max, highest, high)]
-        self.by_rank[rank] = (known + count, lowest, highest)
+        self.by_rank[rank] = (entry_counts + count, lowest, highest)
 
     def copy(self) -> Ranges:
         """The ranges as they are now."""
@@ -99,7 +99,7 @@ class Ranges:
 
 
 @dataclass(slots=True)
-class Counts:
+class CallCounts:
     """How many calls were seen, by what happened to them."""
 
     completed: int = 0
@@ -112,18 +112,18 @@ class Counts:
     """Completed calls of which only ranges are kept."""
 
 
-class Observations:
+class ObservedCalls:
     """Everything that one observer has seen. Safe from any thread."""
 
     def __init__(self) -> None:
         self._lock = renewed(self, "_lock", threading.Lock)
         self._begun = 0
-        self._shapes: dict[Hashable, Shape] = {}
-        self._calls: list[Call] = []
-        self._failed: list[Call] = []
+        self._shapes: dict[Hashable, ObservedShape] = {}
+        self._calls: list[ModuleCall] = []
+        self._failed: list[ModuleCall] = []
         self._ranges: dict[Path, Ranges] = {}
         self._by_keyword: set[str] = set()
-        self._counts = Counts()
+        self._counts = CallCounts()
 
     def next_number(self) -> int:
         """The number of a call that begins, from 0 on."""
@@ -136,7 +136,7 @@ class Observations:
         with self._lock:
             setattr(self._counts, kind, getattr(self._counts, kind) + 1)
 
-    def ended(self, call: Call) -> None:
+    def ended(self, call: ModuleCall) -> None:
         """Record a call that returned or raised."""
         if call.failed:
             with self._lock:
@@ -152,14 +152,14 @@ class Observations:
                 self._calls.append(call)
             shape = self._shapes.get(key)
             if shape is None and len(self._shapes) < SHAPES_LIMIT:
-                shape = self._shapes[key] = Shape(call)
+                shape = self._shapes[key] = ObservedShape(call)
             if shape is None:
                 self._widen(call)
             else:
                 shape.count += 1
                 _count_constants(shape, call)
 
-    def _widen(self, call: Call) -> None:
+    def _widen(self, call: ModuleCall) -> None:
         self._counts.beyond_limit += 1
         for path, leaf in call.leaves():
             if isinstance(leaf, TensorShape) and (path in self._ranges or len(self._ranges) < PATHS_LIMIT):
@@ -170,14 +170,16 @@ class Observations:
         with self._lock:
             return Snapshot(
                 shapes=[
-                    Shape(shape.first, shape.count, {path: Counter(values) for path, values in shape.constants.items()})
+                    ObservedShape(
+                        shape.first, shape.count, {path: Counter(values) for path, values in shape.constants.items()}
+                    )
                     for shape in self._shapes.values()
                 ],
-                calls=sorted(self._calls, key=lambda each: each.number),
-                failed=sorted(self._failed, key=lambda each: each.number),
-                ranges={path: each.copy() for path, each in self._ranges.items()},
+                calls=sorted(self._calls, key=lambda call: call.number),
+                failed=sorted(self._failed, key=lambda call: call.number),
+                ranges={path: ranges.copy() for path, ranges in self._ranges.items()},
                 by_keyword=frozenset(self._by_keyword),
-                counts=Counts(**{name: getattr(self._counts, name) for name in Counts.__slots__}),
+                counts=CallCounts(**{name: getattr(self._counts, name) for name in CallCounts.__slots__}),
             )
 
     @property
@@ -203,17 +205,17 @@ class Observations:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What `Observations` had at one moment."""
+    """What `ObservedCalls` had at one moment."""
 
-    shapes: list[Shape]
-    calls: list[Call]
-    failed: list[Call]
+    shapes: list[ObservedShape]
+    calls: list[ModuleCall]
+    failed: list[ModuleCall]
     ranges: dict[Path, Ranges]
     by_keyword: frozenset[str]
-    counts: Counts
+    counts: CallCounts
 
 
-def _count_constants(shape: Shape, call: Call) -> None:
+def _count_constants(shape: ObservedShape, call: ModuleCall) -> None:
     for path, leaf in call.leaves():
         if isinstance(leaf, Constant):
             values = shape.constants.setdefault(path, Counter())

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from torchspan.inputs.observed.attachments import Attachment
-from torchspan.inputs.observed.observations import Observations, Snapshot
-from torchspan.inputs.observed.recorder import Recorder
+from torchspan.inputs.observed.observations import ObservedCalls, Snapshot
+from torchspan.inputs.observed.recorder import ModuleRecorder
 from torchspan.inputs.observed.signatures import CallSignature, signature_of
 from torchspan.inputs.observed.trees import Tree
 from torchspan.inputs.written.portable import Portable, name_of, resolved
 
 
-class Source(Protocol):
+class CallSource(Protocol):
     """The calls of one method of one class."""
 
     @property
@@ -62,8 +62,8 @@ class Live:
         self._kind = type(unwrapped(model, method_name))
         self.signature = method_signature(model, method_name)
         self.absent_values = absent_values
-        self.observations = Observations()
-        self.recorder = Recorder(self.signature, self.observations, keep)
+        self.observations = ObservedCalls()
+        self.recorder = ModuleRecorder(self.signature, self.observations, keep)
         self.attachment: Attachment | None = None
         self.blocks = 0
 
@@ -92,12 +92,12 @@ class Elsewhere:
     Their data types and classes are known by name, and looked up in this process when they are needed.
     """
 
-    def __init__(self, given: Portable) -> None:
-        self._given = given
-        self._found: tuple[object, Portable] = None, given
-        self.name = given.name
-        self.method_name = given.method
-        self.completed = given.snapshot.counts.completed
+    def __init__(self, portable: Portable) -> None:
+        self._given = portable
+        self._found: tuple[object, Portable] = None, portable
+        self.name = portable.name
+        self.method_name = portable.method
+        self.completed = portable.snapshot.counts.completed
 
     @property
     def signature(self) -> CallSignature:
@@ -120,9 +120,9 @@ class Elsewhere:
     def _resolved(self) -> Portable:
         """Looked up again where classes have been registered since, or torch has been imported."""
         pytree = sys.modules.get("torch.utils._pytree")
-        known = None if pytree is None else len(pytree.SUPPORTED_NODES)
-        if known != self._found[0]:
-            self._found = known, resolved(self._given)
+        registered = None if pytree is None else len(pytree.SUPPORTED_NODES)
+        if registered != self._found[0]:
+            self._found = registered, resolved(self._given)
         return self._found[1]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from torchspan import _dynamo_safety
 from torchspan._base.boundaries import log_failure
 from torchspan.inputs.observed.leaves import Path
-from torchspan.inputs.observed.observations import Call, Observations
+from torchspan.inputs.observed.observations import ModuleCall, ObservedCalls
 from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
 from torchspan.inputs.observed.trees import Reader, SymbolicCallError, TooManyLeavesError
 
@@ -27,18 +27,18 @@ _OPEN_LIMIT = 1_000
 class _Begun:
     """A call that has begun. call: None where it is not recorded. handled: the exception that was being handled."""
 
-    call: Call | None
+    call: ModuleCall | None
     handled: int
 
 
-class _Thread(threading.local):
+class _RecordingThread(threading.local):
     """The calls that have begun in this thread, the innermost last."""
 
     def __init__(self) -> None:
         self.begun: list[_Begun] = []
 
 
-class Recorder:
+class ModuleRecorder:
     """Takes down the shapes of each call as it begins, and its outcome as it ends.
 
     keep: of how many calls the tensors are kept. limit: the number of the first call that is not recorded; None: all are.
@@ -46,14 +46,14 @@ class Recorder:
     """
 
     def __init__(
-        self, signature: CallSignature, observations: Observations, keep: int, *, reads_caches: bool = False
+        self, signature: CallSignature, observations: ObservedCalls, keep: int, *, reads_caches: bool = False
     ) -> None:
         self.signature = signature
         self.limit: int | None = None
         self._observations = observations
         self._keep = keep
         self._reads_caches = reads_caches
-        self._thread = _Thread()
+        self._thread = _RecordingThread()
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A call begins. Raises nothing."""
@@ -87,7 +87,7 @@ class Recorder:
         except Exception:
             self._failed()
 
-    def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+    def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModuleCall | None:
         torch: Any = sys.modules["torch"]
         if torch._C._get_tracing_state() is not None or _dynamo_safety.is_symbolic((*args, *kwargs.values())):
             raise SymbolicCallError
@@ -101,9 +101,9 @@ class Recorder:
         with torch._C.DisableTorchFunction():  # modes and classes of the program's see no question about a shape
             reader = Reader(values, reads_caches=self._reads_caches)
             arguments = {name: reader.read(value, (name,)) for name, value in bound.arguments.items()}
-        return Call(arguments, bound.by_keyword, number, inputs_kept=_copied(torch, values))
+        return ModuleCall(arguments, bound.by_keyword, number, inputs_kept=_copied(torch, values))
 
-    def _read_result(self, call: Call, result: Any) -> None:
+    def _read_result(self, call: ModuleCall, result: Any) -> None:
         torch: Any = sys.modules["torch"]
         values: dict[Path, Any] | None = None if call.inputs_kept is None else {}
         with torch._C.DisableTorchFunction():
@@ -127,5 +127,6 @@ def _copied(torch: Any, values: dict[Path, Any] | None) -> dict[Path, Any] | Non
         return None
     with torch.no_grad():
         return {
-            path: each.detach().clone() if isinstance(each, torch.Tensor) else each for path, each in values.items()
+            path: tensor.detach().clone() if isinstance(tensor, torch.Tensor) else tensor
+            for path, tensor in values.items()
         }

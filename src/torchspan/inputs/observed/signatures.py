@@ -97,14 +97,14 @@ class CallSignature:
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> CallSignature:
         """The same parameters with these default values, by name."""
-        found = copy.copy(self)
-        found.defaults = dict(defaults)
-        return found
+        copied = copy.copy(self)
+        copied.defaults = dict(defaults)
+        return copied
 
     def in_order(self, names: set[str]) -> list[str]:
         """As the signature has them; those that `**kwargs` takes last, by name."""
-        known = [name for name in self.names if name in names]
-        return known + sorted(names.difference(known))
+        kept_names = [name for name in self.names if name in names]
+        return kept_names + sorted(names.difference(kept_names))
 
     def accepts(self, name: str) -> bool:
         """Whether a call may have an argument of this name."""
@@ -115,18 +115,18 @@ class CallSignature:
 
         what: which argument of torchspan's it was given in, for the message.
         """
-        known = ", ".join(self.names)
+        accepted = ", ".join(self.names)
         if isinstance(name_or_position, bool) or not isinstance(name_or_position, (str, int)):
             raise TypeError(f"{what} takes names (str) and positions (int) of arguments, not {name_or_position!r}")
         if isinstance(name_or_position, int):
             if not 0 <= name_or_position < len(self.positional):
-                raise ValueError(f"{what}: no argument has position {name_or_position}; the signature has ({known})")
+                raise ValueError(f"{what}: no argument has position {name_or_position}; the signature has ({accepted})")
             return self.positional[name_or_position]
         if name_or_position in self.names or self.is_extra(name_or_position):
             return name_or_position
         if self.accepts(name_or_position):
             return f"{self.var_keyword}.{name_or_position}"
-        raise ValueError(f"{what}: there is no argument {name_or_position!r}; the signature has ({known})")
+        raise ValueError(f"{what}: there is no argument {name_or_position!r}; the signature has ({accepted})")
 
 
 def signature_of(method: Any) -> CallSignature:

@@ -182,7 +182,7 @@ class Reader:
         if node.flatten_with_keys_fn is None:
             return tuple(range(len(parts))), parts, context
         named, _ = node.flatten_with_keys_fn(value)
-        return tuple(_key(each) for each, _ in named), parts, context
+        return tuple(_key(key) for key, _ in named), parts, context
 
     def _opaque(self, value: Any, path: Path, reason: str) -> Opaque:
         if self._values is not None:
@@ -259,8 +259,8 @@ def _key(entry: Any) -> Hashable:
     """What stands in an entry of pytree's: `SequenceKey(idx)`, `MappingKey(key)`, `GetAttrKey(name)`."""
     for name in ("idx", "key", "name"):
         if hasattr(entry, name):
-            found: Hashable = getattr(entry, name)
-            return found
+            part: Hashable = getattr(entry, name)
+            return part
     return str(entry)
 
 

@@ -58,10 +58,10 @@ class WatchedClass:
     such class. Raises ValueError where `path` names no class.
     """
 
-    def __init__(self, path: str, made: Made, refused: Callable[[str], None] | None = None) -> None:
+    def __init__(self, path: str, make: Made, refused: Callable[[str], None] | None = None) -> None:
         self.path = parsed(path)
         self._module, _, self._name = self.path.partition(":")
-        self._made = made
+        self._made = make
         self._refused = refused
         self._boundary = ErrorBoundary(f"Observing an object of {path} failed; the program continues without it.")
         self._class: _Class | None = None
@@ -86,10 +86,10 @@ class WatchedClass:
     def _find(self, module_name: str) -> None:
         """Look for the class in a module that has been imported."""
         module = sys.modules.get(module_name)
-        found: Any = module
+        target: Any = module
         for part in self._name.split("."):
-            found = reading.attribute(found, part)
-            if found is None:
+            target = reading.attribute(target, part)
+            if target is None:
                 defining = _lazy_exports(module).get(self._name.partition(".")[0])
                 if defining is None:
                     self._refuse(f"the module {self._module} has no class {self._name}{_meant(module, self._name)}")
@@ -97,13 +97,13 @@ class WatchedClass:
                     self._problem = f"the program made no object of {self.path}"
                     self._wait_for(f"{module_name}.{defining}")
                 return
-        if not issubclass(type(found), type):
+        if not issubclass(type(target), type):
             self._refuse(f"{self.path} is not a class")
-        elif not callable(getattr(found, "forward", None)):
+        elif not callable(getattr(target, "forward", None)):
             self._refuse(f"the class {self.path} has no method forward, whose calls are observed")
         else:
             self._problem = f"the program made no object of {self.path}"
-            self._class = _Class.of(found)
+            self._class = _Class.of(target)
             self._class.add(self)
 
     def _wait_for(self, defining: str) -> None:
@@ -122,9 +122,9 @@ class WatchedClass:
 
     def _leave(self) -> None:
         self._stop_waiting()
-        found, self._class = self._class, None
-        if found is not None:
-            found.remove(self)
+        own_class, self._class = self._class, None
+        if own_class is not None:
+            own_class.remove(self)
 
     def seen(self, thing: Any) -> None:
         """An object has been made."""
@@ -146,10 +146,10 @@ class _Class:
     @classmethod
     def of(cls, kind: type) -> _Class:
         with _LOCK.lock:
-            found = cls._all.get(kind)
-            if found is None:
-                found = cls._all[kind] = cls(kind)
-            return found
+            class_ = cls._all.get(kind)
+            if class_ is None:
+                class_ = cls._all[kind] = cls(kind)
+            return class_
 
     def add(self, watched: WatchedClass) -> None:
         with _LOCK.lock:
@@ -160,7 +160,7 @@ class _Class:
 
     def remove(self, watched: WatchedClass) -> None:
         with _LOCK.lock:
-            self._watching = tuple(each for each in self._watching if each is not watched)
+            self._watching = tuple(other for other in self._watching if other is not watched)
             if not self._watching:
                 for name in list(self._replaced):
                     self._restore(name)
@@ -196,8 +196,8 @@ class _Class:
         if not self._watching or self._objects.get(thing):
             return
         self._objects[thing] = True
-        for each in self._watching:
-            each.seen(thing)
+        for watched in self._watching:
+            watched.seen(thing)
 
 
 def _replacement(of: _Class, call: Callable[..., Any], original: Any) -> Any:
@@ -240,11 +240,11 @@ def _nothing() -> None:
 
 def _meant(module: Any, name: str) -> str:
     """The class of a module that a wrong name may mean, as a part of a message."""
-    known = [*list(vars(module))[:_KNOWN_LIMIT], *list(_lazy_exports(module))[:_KNOWN_LIMIT]]
-    names = [each for each in known if each.isidentifier()]
-    found = closest(name, names) if names else None
-    if found is not None:
-        return f" (did you mean {found}?)"
+    exported = [*list(vars(module))[:_KNOWN_LIMIT], *list(_lazy_exports(module))[:_KNOWN_LIMIT]]
+    names = [name for name in exported if name.isidentifier()]
+    suggestion = closest(name, names) if names else None
+    if suggestion is not None:
+        return f" (did you mean {suggestion}?)"
     return "; name the module that defines the class"
 
 

@@ -42,8 +42,8 @@ def python_text(profile: InputProfile) -> str:
         "import torch_tensorrt",
         "",
         f"# From {calls_text(profile.calls)}, {profile.calls_at_opt:,} of them with the opt shapes.",
-        *(f"# {each.name}: {'; '.join(map(str, each.dimensions))}" for each in profile if each.dimensions),
-        *(f"# {each.name}: {each}" for each in profile.shared),
+        *(f"# {tensor.name}: {'; '.join(map(str, tensor.dimensions))}" for tensor in profile if tensor.dimensions),
+        *(f"# {tensor.name}: {tensor}" for tensor in profile.shared),
         *(f"# {finding}" for finding in profile.findings),
         f"arg_inputs = {_source(args)}",
         f"kwarg_inputs = {_source(kwargs)}",
@@ -62,23 +62,23 @@ def _arranged(
     `trace` takes containers by keyword alone.
     """
     layout = profile.layout
-    made: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     tensors = {tensor.path: tensor for tensor in profile.tensors}
     for name, tree in profile.arguments.items():
         is_variadic = name == layout.rest or profile.signature.is_extra(name)
         reason = "it is an argument of `*args` or `**kwargs`" if is_variadic else _refused(tree, (name,))
         if reason is not None:
             raise RuntimeError(_message(name, reason))
-        made[name] = _rebuilt(tree, (name,), lambda path: of_tensor(tensors[path]))
-    by_position = [name for name in layout.by_position if name in made]
+        arguments[name] = _rebuilt(tree, (name,), lambda path: of_tensor(tensors[path]))
+    by_position = [name for name in layout.by_position if name in arguments]
     count = next(
         (i for i, name in enumerate(by_position) if isinstance(profile.arguments[name], Container)), len(by_position)
     )
-    args = tuple(made.pop(name) for name in by_position[:count])
-    stuck = next((name for name in made if name in profile.signature.positional_only), None)
+    args = tuple(arguments.pop(name) for name in by_position[:count])
+    stuck = next((name for name in arguments if name in profile.signature.positional_only), None)
     if stuck is not None:
         raise RuntimeError(_message(stuck, "it goes by position alone, after an argument that has to go by keyword"))
-    return args, made
+    return args, arguments
 
 
 def _message(name: str, reason: str) -> str:
@@ -101,8 +101,8 @@ def _refused(tree: Tree, path: Path) -> str | None:
                 f"The keys of the dictionary {label(path)} were not written to the file, so the inputs cannot be made. Write the "
                 "file with values, or leave the argument out with remove_inputs."
             )
-        found = (_refused(child, (*path, key)) for key, child in zip(tree.keys, tree.children, strict=True))
-        return next((each for each in found if each is not None), None)
+        refusals = (_refused(child, (*path, key)) for key, child in zip(tree.keys, tree.children, strict=True))
+        return next((refusal for refusal in refusals if refusal is not None), None)
     if tree.kind is not list:
         what = "a tuple, which `trace` makes a list of" if tree.kind is tuple else "an object of a class of its own"
         return f"{label(path)} is {what}"
@@ -169,9 +169,9 @@ def _source(value: Any, indent: str = "") -> str:
         return repr(value)
     inner = indent + "    "
     if isinstance(value, dict):
-        lines = [f"{inner}{_key(key)}: {_source(each, inner)},\n" for key, each in value.items()]
+        lines = [f"{inner}{_key(key)}: {_source(element, inner)},\n" for key, element in value.items()]
         return "{\n" + "".join(lines) + indent + "}"
-    lines = [f"{inner}{_source(each, inner)},\n" for each in value]
+    lines = [f"{inner}{_source(element, inner)},\n" for element in value]
     opening, closing = ("(", ")") if isinstance(value, tuple) else ("[", "]")
     return f"{opening}\n{''.join(lines)}{indent}{closing}"
 

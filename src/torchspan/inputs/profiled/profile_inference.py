@@ -57,10 +57,10 @@ class Limits:
     def cut(self, sizes: Mapping[int, int]) -> int:
         """The largest size that counts. sizes: with the numbers of calls, at least one."""
         needed = sum(sizes.values()) * self.percentile / 100
-        held = 0
+        total = 0
         for size in sorted(sizes):
-            held += sizes[size]
-            if held >= needed:
+            total += sizes[size]
+            if total >= needed:
                 return size
         return max(sizes)
 
@@ -153,14 +153,14 @@ class _ProfileInference:
     def _is_inside(self, row: Mapping[Path, TensorShape]) -> bool:
         """Whether the engine takes the tensors of a call."""
         for path, leaf in self._example.items():
-            held = row.get(path)
-            if held is None:
+            tensor = row.get(path)
+            if tensor is None:
                 continue
-            if len(held.shape) != len(leaf.shape):
+            if len(tensor.shape) != len(leaf.shape):
                 return False
-            for axis, size in enumerate(held.shape):
-                known = self._dimensions[path, axis]
-                if not known.low <= size <= known.high:
+            for axis, size in enumerate(tensor.shape):
+                dimension = self._dimensions[path, axis]
+                if not dimension.low <= size <= dimension.high:
                     return False
         return True
 
@@ -182,7 +182,7 @@ class _ProfileInference:
 
     def _groups(self) -> list[list[_Place]]:
         groups: list[list[_Place]] = []
-        known: dict[object, list[_Place]] = {}
+        places: dict[object, list[_Place]] = {}
         for place, dimension in self._dimensions.items():
             low, high = dimension.observed
             if low != high:
@@ -193,23 +193,25 @@ class _ProfileInference:
                 key = low
             else:
                 continue
-            group = known.get(key)
+            group = places.get(key)
             if group is None and low != high:
-                group = next((each for each in groups if self._are_linked(each, place)), None)
+                group = next((group for group in groups if self._are_linked(group, place)), None)
             if group is None:
                 group = []
                 groups.append(group)
-            known[key] = group
+            places[key] = group
             group.append(place)
         return groups
 
     def _are_linked(self, group: Sequence[_Place], place: _Place) -> bool:
-        return all(self._all.linked(place, each) for each in group)
+        return all(self._all.linked(place, member) for member in group)
 
     def _support(self, places: Sequence[_Place]) -> int:
         """How many sizes two or more of the dimensions had in one call."""
         rows = zip(*(self._all.sizes(*place) for place in places), strict=True)
-        return len({found[0] for row in rows if len(found := [size for size in row if size is not None]) > 1})
+        return len(
+            {sizes_of_row[0] for row in rows if len(sizes_of_row := [size for size in row if size is not None]) > 1}
+        )
 
     # --- opt ---------------------------------------------------------------------------------------------------------
     def _opt(self) -> tuple[dict[_Place, int], int]:
@@ -230,13 +232,13 @@ class _ProfileInference:
 
     def _sizes(self, row: Mapping[Path, TensorShape]) -> tuple[int, ...] | None:
         """The size of every dimension in a call; None where it lacks a tensor."""
-        found: list[int] = []
+        sizes: list[int] = []
         for path, leaf in self._example.items():
-            held = row.get(path)
-            if held is None or len(held.shape) != len(leaf.shape):
+            tensor = row.get(path)
+            if tensor is None or len(tensor.shape) != len(leaf.shape):
                 return None
-            found += held.shape
-        return tuple(found)
+            sizes += tensor.shape
+        return tuple(sizes)
 
     def _is_fit(self, dimension: _Dimension, size: int) -> bool:
         """Whether an example may have this size."""
@@ -252,15 +254,21 @@ class _ProfileInference:
             names.add(name)
             dimensions = []
             for axis in range(len(leaf.shape)):
-                each = self._dimensions[path, axis]
-                calls, shared = sum(each.counts.values()), each.shared if each.is_dynamic else None
+                dimension = self._dimensions[path, axis]
+                calls, shared = sum(dimension.counts.values()), dimension.shared if dimension.is_dynamic else None
                 dimensions.append(
                     DimensionProfile(
-                        each.low, opt[path, axis], each.high, each.observed, len(each.counts), calls, shared
+                        dimension.low,
+                        opt[path, axis],
+                        dimension.high,
+                        dimension.observed,
+                        len(dimension.counts),
+                        calls,
+                        shared,
                     )
                 )
             dtypes = self._all.summaries[path].ranges.dtypes
-            dtype = max(dtypes, key=lambda each: (dtypes[each], each == leaf.dtype), default=leaf.dtype)
+            dtype = max(dtypes, key=lambda dtype: (dtypes[dtype], dtype == leaf.dtype), default=leaf.dtype)
             yield TensorProfile(path, name, dtype, leaf.device, tuple(dimensions))
 
     # --- findings ----------------------------------------------------------------------------------------------------
@@ -290,18 +298,18 @@ class _ProfileInference:
             )
 
     def _of_dimensions(self) -> Iterator[Finding]:
-        for (path, axis), each in self._dimensions.items():
-            low, high = each.observed
+        for (path, axis), dimension in self._dimensions.items():
+            low, high = dimension.observed
             if low == 0 and high > 0:
-                where = f"in {calls_text(each.counts[0])}" if each.counts[0] else "in `value_if_missing`"
+                where = f"in {calls_text(dimension.counts[0])}" if dimension.counts[0] else "in `value_if_missing`"
                 yield Finding(
                     "size_0",
                     label(path),
                     f"Dimension {axis} has the size 0 {where}. TensorRT takes no empty tensor: the range "
                     "begins with 1, and such calls must not reach the engine.",
                 )
-            if each.is_batch and low == high == 1:
-                yield batch_of_1(path, f"The range is 1 to {each.high}: observe larger batches, or give headroom.")
+            if dimension.is_batch and low == high == 1:
+                yield batch_of_1(path, f"The range is 1 to {dimension.high}: observe larger batches, or give headroom.")
 
     def _of_presence(self) -> Iterator[Finding]:
         total = sum(shape.count for shape in self._all.shapes)

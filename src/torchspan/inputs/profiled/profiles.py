@@ -89,7 +89,9 @@ class TensorProfile:
     @property
     def shared_dims(self) -> dict[int, str]:
         """The dimensions that have a shared name, as `torch_tensorrt.Input` takes them."""
-        return {axis: each.shared for axis, each in enumerate(self.dimensions) if each.shared is not None}
+        return {
+            axis: dimension.shared for axis, dimension in enumerate(self.dimensions) if dimension.shared is not None
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +166,11 @@ class InputProfile:
         Raises:
             KeyError: There is no tensor at the path.
         """
-        for each in self.tensors:
-            if each.path == path:
-                return each
+        for tensor in self.tensors:
+            if tensor.path == path:
+                return tensor
         raise KeyError(
-            f"there is no tensor at {path!r}; the profile has {', '.join(repr(each.path) for each in self.tensors)}"
+            f"there is no tensor at {path!r}; the profile has {', '.join(repr(tensor.path) for tensor in self.tensors)}"
         )
 
     def to_python(self) -> str:
@@ -193,31 +195,31 @@ def mark_dynamic(profile: InputProfile, tensors: Mapping[Path, Any]) -> int:
     """Mark the dimensions that vary, and return how many. tensors: of one call. Raises ValueError, and marks nothing then."""
     import torch
 
-    found = []
-    for each in profile:
-        tensor = tensors.get(each.path)
+    shared = []
+    for described in profile:
+        tensor = tensors.get(described.path)
         if tensor is None:
             continue
-        where = label(each.path)
-        if tensor.dim() != len(each.dimensions):
+        where = label(described.path)
+        if tensor.dim() != len(described.dimensions):
             raise ValueError(
-                f"mark_dynamic: {where} has {tensor.dim()} dimensions, but {len(each.dimensions)} in the profile. Mark a call with as many dimensions as the observed ones."
+                f"mark_dynamic: {where} has {tensor.dim()} dimensions, but {len(described.dimensions)} in the profile. Mark a call with as many dimensions as the observed ones."
             )
-        for axis, known in enumerate(each.dimensions):
+        for axis, dimension in enumerate(described.dimensions):
             size = tensor.shape[axis]
-            if not known.is_dynamic:
+            if not dimension.is_dynamic:
                 continue
             if size < 2:
                 raise ValueError(
                     f"mark_dynamic: dimension {axis} of {where} has the size {size}, which torch.compile treats as a constant. "
                     "Compile with a call whose size is at least 2 there."
                 )
-            if not known.min <= size <= known.max:
+            if not dimension.min <= size <= dimension.max:
                 raise ValueError(
-                    f"mark_dynamic: dimension {axis} of {where} has the size {size}, but the profile has {known.min} to "
-                    f"{known.max}. Compile with a call within this range, or call infer_profile with headroom."
+                    f"mark_dynamic: dimension {axis} of {where} has the size {size}, but the profile has {dimension.min} to "
+                    f"{dimension.max}. Compile with a call within this range, or call infer_profile with headroom."
                 )
-            found.append((tensor, axis, known))
-    for tensor, axis, known in found:
-        torch._dynamo.mark_dynamic(tensor, axis, min=known.min, max=known.max, hint_override=known.opt)
-    return len(found)
+            shared.append((tensor, axis, dimension))
+    for tensor, axis, dimension in shared:
+        torch._dynamo.mark_dynamic(tensor, axis, min=dimension.min, max=dimension.max, hint_override=dimension.opt)
+    return len(shared)

@@ -39,12 +39,12 @@ def limits_of(module: Any, signature: CallSignature) -> EngineLimits | None:
         return None
     inputs = _inputs(module, signature)
     engines = [_bound(engine) for engine in _engines(module) if engine is not None]
-    number = max((len(profiles) for found in engines for profiles in found.values()), default=1)
+    number = max((len(profiles) for by_node in engines for profiles in by_node.values()), default=1)
     profiles = []
     for index in range(number):
         ranges: dict[Path, _Ranges] = {}
         for node, path in inputs.items():
-            own = [found[node][min(index, len(found[node]) - 1)] for found in engines if node in found]
+            own = [ranges_of[node][min(index, len(ranges_of[node]) - 1)] for ranges_of in engines if node in ranges_of]
             narrowest = _narrowest(own) if own and not _is_complex(node) else _of_program(node)
             if narrowest is not None:
                 ranges[path] = narrowest
@@ -55,8 +55,8 @@ def limits_of(module: Any, signature: CallSignature) -> EngineLimits | None:
 # --- arguments -------------------------------------------------------------------------------------------------------
 def shapes_of(signature: CallSignature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Shapes:
     """The shapes of the tensors of one call. Raises UnfitCallError, SymbolicCallError and TooManyLeavesError."""
-    found = _leaves(signature, args, kwargs)
-    return {path: leaf.shape for path, leaf in found if isinstance(leaf, TensorShape)}
+    arguments = _leaves(signature, args, kwargs)
+    return {path: leaf.shape for path, leaf in arguments if isinstance(leaf, TensorShape)}
 
 
 def _leaves(signature: CallSignature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[Path, Leaf]]:
@@ -71,8 +71,8 @@ def _inputs(module: Any, signature: CallSignature) -> dict[Any, Path]:
     numbers: list[int] = list(range(len(nodes)))
     spec = getattr(getattr(module.graph._codegen, "pytree_info", None), "in_spec", None)
     args, kwargs = (numbers, {}) if spec is None else sys.modules["torch.utils._pytree"].tree_unflatten(numbers, spec)
-    found = _leaves(signature, tuple(args), kwargs)
-    return {nodes[leaf.value]: path for path, leaf in found if isinstance(leaf, Constant)}
+    arguments = _leaves(signature, tuple(args), kwargs)
+    return {nodes[leaf.value]: path for path, leaf in arguments if isinstance(leaf, Constant)}
 
 
 # --- engines ---------------------------------------------------------------------------------------------------------
@@ -82,55 +82,55 @@ def _engines(module: Any) -> Iterator[tuple[Any, Sequence[str], Sequence[Any]] |
         if node.op == "call_module":
             yield _of_runner(module.get_submodule(node.target), node.args)
         elif node.op == "call_function" and _RUN in str(node.target):
-            given, engine = node.args
-            yield _of_runner(_attribute(module, engine), given)
+            inputs, engine = node.args
+            yield _of_runner(_attribute(module, engine), inputs)
 
 
 def _attribute(module: Any, node: Any) -> Any:
     """What a node of the graph reads of the module: `engine`, or `part.engine`."""
-    found = module
+    holder = module
     for name in str(getattr(node, "target", "")).split("."):
-        found = getattr(found, name, None)
-    return found
+        holder = getattr(holder, name, None)
+    return holder
 
 
-def _of_runner(runner: Any, given: Sequence[Any]) -> tuple[Any, Sequence[str], Sequence[Any]] | None:
+def _of_runner(runner: Any, inputs: Sequence[Any]) -> tuple[Any, Sequence[str], Sequence[Any]] | None:
     """`runner` is the object that runs an engine, by the names of all versions: a module, or an engine of the runtime."""
     engine = getattr(runner, "engine", runner)
     names = _first(engine, "in_binding_names") or _first(runner, "input_binding_names", "input_names")
     handle = _first(engine, "cuda_engine") or engine
-    return (handle, names, given) if names and hasattr(handle, "get_tensor_profile_shape") else None
+    return (handle, names, inputs) if names and hasattr(handle, "get_tensor_profile_shape") else None
 
 
 def _first(holder: Any, *names: str) -> Any:
-    return next((found for name in names if (found := getattr(holder, name, None)) is not None), None)
+    return next((member for name in names if (member := getattr(holder, name, None)) is not None), None)
 
 
 def _bound(engine: tuple[Any, Sequence[str], Sequence[Any]]) -> dict[Any, list[_Ranges]]:
     """Node -> its ranges in each profile of the engine."""
-    handle, names, given = engine
-    found = {}
-    for name, node in zip(names, given, strict=False):
+    handle, names, inputs = engine
+    by_node = {}
+    for name, node in zip(names, inputs, strict=False):
         if handle.is_shape_inference_io(name):  # its values have limits, not its shape
             continue
         shapes = (handle.get_tensor_profile_shape(name, index) for index in range(handle.num_optimization_profiles))
-        found[node] = [
+        by_node[node] = [
             tuple(SizeRange(int(low), int(opt), int(high)) for low, opt, high in zip(*map(tuple, shape), strict=True))
             for shape in shapes
         ]
-    return found
+    return by_node
 
 
-def _narrowest(found: Sequence[_Ranges]) -> _Ranges:
+def _narrowest(alternatives: Sequence[_Ranges]) -> _Ranges:
     """Of an argument that several engines get: what all of them take."""
-    first, *others = found
+    first, *others = alternatives
     for other in others:
         first = tuple(_both(a, b) for a, b in zip(first, other, strict=False))
     return first
 
 
 def _both(a: SizeRange, b: SizeRange) -> SizeRange:
-    highs = [each.high for each in (a, b) if each.high is not None]
+    highs = [range_of_axis.high for range_of_axis in (a, b) if range_of_axis.high is not None]
     return SizeRange(max(a.low, b.low), a.opt, min(highs, default=None))
 
 

@@ -60,27 +60,27 @@ class Profile:
 
     def outside(self, shapes: Shapes) -> tuple[Outside, ...]:
         """The dimensions that lie outside, in the order of the tensors. Tensors that it is not known for are left out."""
-        found = []
+        outside = []
         for path, shape in shapes.items():
             ranges = self.ranges.get(path)
             if ranges is None:
                 continue
             if len(ranges) != len(shape):
-                found.append(Outside(path, None, len(shape), len(ranges), len(ranges)))
+                outside.append(Outside(path, None, len(shape), len(ranges), len(ranges)))
                 continue
-            for axis, (size, each) in enumerate(zip(shape, ranges, strict=True)):
-                if size not in each:
-                    found.append(Outside(path, axis, size, each.low, each.high))
-        return tuple(found)
+            for axis, (size, range_of_axis) in enumerate(zip(shape, ranges, strict=True)):
+                if size not in range_of_axis:
+                    outside.append(Outside(path, axis, size, range_of_axis.low, range_of_axis.high))
+        return tuple(outside)
 
     def dynamic(self, shapes: Shapes) -> dict[tuple[Path, int], tuple[int, int]]:
         """Path and axis of the dimensions that may vary -> the size there and opt, where opt is known."""
         return {
-            (path, axis): (size, each.opt)
+            (path, axis): (size, range_of_axis.opt)
             for path, shape in shapes.items()
             if len(self.ranges.get(path, ())) == len(shape)
-            for axis, (size, each) in enumerate(zip(shape, self.ranges[path], strict=True))
-            if each.is_dynamic and each.opt is not None
+            for axis, (size, range_of_axis) in enumerate(zip(shape, self.ranges[path], strict=True))
+            if range_of_axis.is_dynamic and range_of_axis.opt is not None
         }
 
 
@@ -152,13 +152,13 @@ class Drift:
     @property
     def distance(self) -> float | None:
         """Of the usual sizes the farthest from opt, as a share of opt; None where no dimension may vary."""
-        return max((each.distance for each in self.usual), default=None)
+        return max((dimension.distance for dimension in self.usual), default=None)
 
     @property
     def most_usual_elsewhere(self) -> UsualSize | None:
         """The usual size that is not opt and that most calls have; of those the farthest. None where all are opt."""
-        away = [each for each in self.usual if each.size != each.opt]
-        return max(away, key=lambda each: (each.calls, each.distance), default=None)
+        away = [dimension for dimension in self.usual if dimension.size != dimension.opt]
+        return max(away, key=lambda dimension: (dimension.calls, dimension.distance), default=None)
 
 
 def drift(limits: EngineLimits, counted: Iterable[tuple[Shapes, Fit, int]]) -> Drift:

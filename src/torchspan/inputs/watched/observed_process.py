@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
 from torchspan._base.by_identity import ByIdentity
-from torchspan._base.forks import renewed
+from torchspan._base.forks import in_each_child, renewed
 from torchspan.inputs.observed.attachments import Attachment, attach
-from torchspan.inputs.observed.observations import Observations
+from torchspan.inputs.observed.observations import ObservedCalls
 from torchspan.inputs.observed.origins import method_signature
-from torchspan.inputs.observed.recorder import Recorder
+from torchspan.inputs.observed.recorder import ModuleRecorder
 from torchspan.inputs.observed.watched_classes import WatchedClass
 from torchspan.inputs.written.documents import Document, writes_values
 from torchspan.inputs.written.hidden_values import without_values
@@ -41,10 +40,10 @@ class ObservedProcess:
     def document(self) -> Document:
         """What has been observed until now; with values where the environment asks for them."""
         with self._lock:
-            found = [kind.portable() for kind in self._kinds.values()]
+            portables = [kind.portable() for kind in self._kinds.values()]
         has_values = writes_values()
-        unseen = {each.path: each.problem for each in self._watched if each.problem is not None}
-        return Document([each if has_values else without_values(each) for each in found], unseen)
+        unseen = {watched.path: watched.problem for watched in self._watched if watched.problem is not None}
+        return Document([portable if has_values else without_values(portable) for portable in portables], unseen)
 
     def close(self) -> None:
         """Observe nothing any more."""
@@ -79,8 +78,8 @@ class _Kind:
     def __init__(self, thing: Any) -> None:
         self._name = name_of(type(thing))
         self._signature = method_signature(thing, _METHOD)
-        self._observations = Observations()
-        self.recorder = Recorder(self._signature, self._observations, keep=0, reads_caches=True)
+        self._observations = ObservedCalls()
+        self.recorder = ModuleRecorder(self._signature, self._observations, keep=0, reads_caches=True)
 
     def portable(self) -> Portable:
         return Portable(self._name, _METHOD, self._signature, self._observations.snapshot(), {}, frozenset())
@@ -90,9 +89,8 @@ _FORKED: weakref.WeakSet[ObservedProcess] = weakref.WeakSet()
 
 
 def _in_child() -> None:
-    for each in list(_FORKED):
-        each.begin_again()
+    for process in list(_FORKED):
+        process.begin_again()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+in_each_child(_in_child)

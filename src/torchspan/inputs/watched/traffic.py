@@ -226,7 +226,7 @@ class Traffic:
             parts.append(len(value))
             children = value
         elif kind is dict and depth <= DEPTH_LIMIT:
-            parts.append(tuple([each if id(type(each)) in _WITHOUT_PARTS else id(type(each)) for each in value]))
+            parts.append(tuple([part if id(type(part)) in _WITHOUT_PARTS else id(type(part)) for part in value]))
             children = value.values()
         else:
             with self._torch_c.DisableTorchFunction():
@@ -242,8 +242,8 @@ class Traffic:
         """A call begins whose key is not known: of a new shape, or of one that is known by another key."""
         with self._torch_c.DisableTorchFunction():
             reader, bound = Reader(), self._signature.bind(args, kwargs)
-            found = {name: reader.read(value, (name,)) for name, value in bound.arguments.items()}
-        trees = {name: found[name] for name in self._signature.in_order(set(found))}
+            trees_by_name = {name: reader.read(argument, (name,)) for name, argument in bound.arguments.items()}
+        trees = {name: trees_by_name[name] for name in self._signature.in_order(set(trees_by_name))}
         identity = frozenset(
             part for name, tree in trees.items() for part in _without_devices(shape_key(tree, (name,)))
         )
@@ -302,8 +302,8 @@ class Traffic:
     def snapshot(self) -> TrafficSnapshot:
         """What has been counted until now; it does not change."""
         with self._lock:
-            shapes = [(each, each.count) for each in self._by_shape.values()]
-            ranges = {path: each.copy() for path, each in self._ranges.items()}
+            shapes = [(shape, shape.count) for shape in self._by_shape.values()]
+            ranges = {path: ranges.copy() for path, ranges in self._ranges.items()}
             counts = replace(self._counts)
         counts.calls = counts.beyond_limit + sum(number for _, number in shapes)
         return TrafficSnapshot(shapes, ranges, counts)
@@ -311,8 +311,8 @@ class Traffic:
 
 def _tensors(trees: Mapping[str, Tree]) -> dict[Path, TensorShape]:
     """The tensors of a call, by path."""
-    found = (each for name, tree in trees.items() for each in leaves(tree, (name,)))
-    return {path: leaf for path, leaf in found if isinstance(leaf, TensorShape)}
+    all_leaves = (leaf for name, tree in trees.items() for leaf in leaves(tree, (name,)))
+    return {path: leaf for path, leaf in all_leaves if isinstance(leaf, TensorShape)}
 
 
 def _without_devices(parts: Iterable[Hashable]) -> Iterator[Hashable]:

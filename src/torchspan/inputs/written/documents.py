@@ -20,10 +20,10 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from torchspan._base import reading
-from torchspan._base.files import check_size, open_own
+from torchspan._files.opening import check_size, open_own
 from torchspan.environment_variables import TORCHSPAN_CAPTURE
 from torchspan.inputs.observed.leaves import ABSENT, Constant, Opaque, Path, TensorShape
-from torchspan.inputs.observed.observations import Call, Counts, Ranges, Shape, Snapshot
+from torchspan.inputs.observed.observations import CallCounts, ModuleCall, ObservedShape, Ranges, Snapshot
 from torchspan.inputs.observed.signatures import CallSignature, WithheldName
 from torchspan.inputs.observed.trees import DEPTH_LIMIT, Container, Tree, Unknown
 from torchspan.inputs.written import literals
@@ -48,7 +48,7 @@ LARGEST = 1 << 28
 _VERSION_KEY = "torchspan_inputs"
 _START = re.compile(rf'\s*{{\s*"{_VERSION_KEY}"'.encode())
 _CONTEXT_NOT_WRITTEN = "of which the context for pytree was not written"
-_KINDS = {each.name: each for each in inspect._ParameterKind}
+_KINDS = {kind.name: kind for kind in inspect._ParameterKind}
 _DEVICE = re.compile(r"[a-z0-9_]{1,64}(:[0-9]{1,5})?")
 _MOST = 1 << 63
 _RANK_LIMIT = 64
@@ -76,7 +76,7 @@ class Document:
 # --- writing ---------------------------------------------------------------------------------------------------------
 def text_of(document: Document) -> str:
     """The document as JSON, in ASCII."""
-    observations = [_Writer(each).observation() for each in map(named, document.observations)]
+    observations = [_Writer(portable).observation() for portable in map(named, document.observations)]
     return json.dumps({_VERSION_KEY: VERSION, "observations": observations, "unseen": dict(document.unseen)}) + "\n"
 
 
@@ -110,25 +110,25 @@ def writes_values() -> bool:
 class _Writer:
     """Writes one observation by names."""
 
-    def __init__(self, given: Portable) -> None:
-        self._given = given
+    def __init__(self, portable: Portable) -> None:
+        self._given = portable
 
     def observation(self) -> dict[str, Any]:
-        given, snapshot = self._given, self._given.snapshot
+        portable, snapshot = self._given, self._given.snapshot
         return {
-            "class": given.kind,
-            "method": given.method,
-            "values": given.has_values,
-            "parameters": parameters(given.signature, given.has_values),
-            "removed": sorted(given.removed),
-            "if_missing": self._trees(given.absent, {}),
+            "class": portable.kind,
+            "method": portable.method,
+            "values": portable.has_values,
+            "parameters": parameters(portable.signature, portable.has_values),
+            "removed": sorted(portable.removed),
+            "if_missing": self._trees(portable.absent, {}),
             "by_keyword": sorted(snapshot.by_keyword),
-            "counts": {name: getattr(snapshot.counts, name) for name in Counts.__slots__},
+            "counts": {name: getattr(snapshot.counts, name) for name in CallCounts.__slots__},
             "shapes": [self.shape(shape) for shape in snapshot.shapes],
-            "ranges": [self._ranges(path, each) for path, each in snapshot.ranges.items()],
+            "ranges": [self._ranges(path, ranges) for path, ranges in snapshot.ranges.items()],
         }
 
-    def shape(self, shape: Shape) -> dict[str, Any]:
+    def shape(self, shape: ObservedShape) -> dict[str, Any]:
         first = shape.first
         return {
             "calls": shape.count,
@@ -163,7 +163,7 @@ class _Writer:
         if issubclass(tree.kind, NamedMapping):
             written["mapping"] = True
         if tree.keys != tuple(range(len(tree.keys))):
-            written["keys"] = [literals.key(each) for each in tree.keys]
+            written["keys"] = [literals.key(key) for key in tree.keys]
         if tree.kind not in {list, tuple} and not isinstance(tree.context, Unknown):
             with contextlib.suppress(literals.UnwritableError):
                 is_keys = type(tree.context) is list and tuple(tree.context) == tree.keys
@@ -174,9 +174,9 @@ class _Writer:
 
     def _ranges(self, path: Path, ranges: Ranges) -> dict[str, Any]:
         return {
-            "path": [literals.key(each) for each in path],
+            "path": [literals.key(key) for key in path],
             "dtypes": {str(dtype): count for dtype, count in ranges.dtypes.items() if count},
-            "ranks": [[rank, *each] for rank, each in sorted(ranges.by_rank.items())],
+            "ranks": [[rank, *bounds] for rank, bounds in sorted(ranges.by_rank.items())],
         }
 
 
@@ -209,9 +209,9 @@ def _default(name: str, signature: CallSignature, has_values: bool) -> dict[str,
     return {"default": {"type": name_of(type(default)), **value}}
 
 
-def shape_text(given: Portable, shape: Shape) -> str:
+def shape_text(portable: Portable, shape: ObservedShape) -> str:
     """A shape as it is written, for an order that is the same everywhere."""
-    return json.dumps(_Writer(given).shape(shape), sort_keys=True)
+    return json.dumps(_Writer(portable).shape(shape), sort_keys=True)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def parsed(content: bytes | str, name: str) -> Document:
             "version of torchspan that wrote it, or write it again with this one."
         )
     try:
-        observations = [_Reader(each).observation() for each in _list(document["observations"])]
+        observations = [_DocumentReader(part).observation() for part in _list(document["observations"])]
         unseen = {_text(key): _text(value) for key, value in _dict(document["unseen"]).items()}
     except _InvalidError as error:
         raise InputFileError(f"{name} is damaged: {error}. Write it again.") from None
@@ -263,12 +263,12 @@ def parsed(content: bytes | str, name: str) -> Document:
 
 def one_of(document: Document, name: str | None, source: str) -> Portable:
     """The observation of this name, or the only one there is. source: how messages name the document. Raises InputFileError."""
-    found = [observation for observation in document.observations if name in {None, observation.name}]
-    if len(found) == 1:
-        return found[0]
+    matching = [observation for observation in document.observations if name in {None, observation.name}]
+    if len(matching) == 1:
+        return matching[0]
     names = ", ".join(observation.name for observation in document.observations)
     if not document.observations:
-        why = "; ".join(f"{path}: {each}" for path, each in document.unseen.items())
+        why = "; ".join(f"{path}: {problem}" for path, problem in document.unseen.items())
         raise InputFileError(f"{source} has no calls{f' ({why})' if why else ''}.")
     if name is not None:
         raise InputFileError(f"{source} has no calls of {name!r}; it has calls of {names}.")
@@ -279,44 +279,44 @@ class _InvalidError(Exception):
     """What stands in a document is not what belongs there."""
 
 
-class _Reader:
+class _DocumentReader:
     """Reads one observation."""
 
-    def __init__(self, given: Any) -> None:
-        self._given = _dict(given)
+    def __init__(self, document: Any) -> None:
+        self._given = _dict(document)
         self._has_values = _bool(self._given["values"])
         self._signature = _signature(_list(self._given["parameters"]))
 
     def observation(self) -> Portable:
-        given = self._given
-        counts = _dict(given["counts"])
+        document = self._given
+        counts = _dict(document["counts"])
         snapshot = Snapshot(
-            shapes=[self._shape(_dict(each)) for each in _list(given["shapes"])],
+            shapes=[self._shape(_dict(shape)) for shape in _list(document["shapes"])],
             calls=[],
             failed=[],
-            ranges=dict(self._ranges(_dict(each)) for each in _list(given["ranges"])),
-            by_keyword=self._names(given["by_keyword"]),
-            counts=Counts(**{name: _number(counts[name]) for name in Counts.__slots__}),
+            ranges=dict(self._ranges(_dict(row)) for row in _list(document["ranges"])),
+            by_keyword=self._names(document["by_keyword"]),
+            counts=CallCounts(**{name: _number(counts[name]) for name in CallCounts.__slots__}),
         )
         return Portable(
-            _class_name(given["class"]),
-            _class_name(given["method"]),
+            _class_name(document["class"]),
+            _class_name(document["method"]),
             self._signature,
             snapshot,
-            self._trees(given["if_missing"], {}),
-            self._names(given["removed"]),
+            self._trees(document["if_missing"], {}),
+            self._names(document["removed"]),
             self._has_values,
         )
 
-    def _shape(self, given: Mapping[str, Any]) -> Shape:
+    def _shape(self, document: Mapping[str, Any]) -> ObservedShape:
         constants: dict[Path, Counter[Hashable]] = {}
-        arguments = self._trees(given["arguments"], constants)
-        call = Call(arguments, frozenset(), _number(given["first"]))
-        return Shape(call, _number(given["calls"], least=1), constants)
+        arguments = self._trees(document["arguments"], constants)
+        call = ModuleCall(arguments, frozenset(), _number(document["first"]))
+        return ObservedShape(call, _number(document["calls"], least=1), constants)
 
-    def _name(self, given: Any) -> str:
+    def _name(self, document: Any) -> str:
         """The name of an argument."""
-        name = _text(given)
+        name = _text(document)
         prefix = f"{self._signature.var_keyword}."
         if name in self._signature.names:
             return name
@@ -324,158 +324,166 @@ class _Reader:
             raise _InvalidError(f"there is no argument {name[:100]!r}")
         return WithheldName(name) if not self._has_values and name.startswith(f"{prefix}#") else name
 
-    def _names(self, given: Any) -> frozenset[str]:
-        return frozenset(self._name(each) for each in _list(given))
+    def _names(self, document: Any) -> frozenset[str]:
+        return frozenset(self._name(name) for name in _list(document))
 
-    def _trees(self, given: Any, constants: dict[Path, Counter[Hashable]]) -> dict[str, Tree]:
+    def _trees(self, document: Any, constants: dict[Path, Counter[Hashable]]) -> dict[str, Tree]:
         trees = {}
-        for key, value in _dict(given).items():
+        for key, value in _dict(document).items():
             name = self._name(key)
             trees[name] = self._tree(value, (name,), constants)
         return trees
 
-    def _tree(self, given: Any, path: Path, constants: dict[Path, Counter[Hashable]]) -> Tree:
-        if given is None:
+    def _tree(self, document: Any, path: Path, constants: dict[Path, Counter[Hashable]]) -> Tree:
+        if document is None:
             return ABSENT
         if len(path) > DEPTH_LIMIT + 1:
             raise _InvalidError("its containers are nested too deeply")
-        given = _dict(given)
-        if "dtype" in given:
-            shape = tuple(_number(each) for each in _list(given["shape"]))
-            return TensorShape(shape, _class_name(given["dtype"]), _device(given["device"]))
-        if "type" in given:
-            return self._constant(given, path, constants)
-        if "container" in given:
-            return self._container(given, path, constants)
-        return Opaque(class_named(_class_name(given["class"])), _text(given["unknown"]))
+        document = _dict(document)
+        if "dtype" in document:
+            shape = tuple(_number(size) for size in _list(document["shape"]))
+            return TensorShape(shape, _class_name(document["dtype"]), _device(document["device"]))
+        if "type" in document:
+            return self._constant(document, path, constants)
+        if "container" in document:
+            return self._container(document, path, constants)
+        return Opaque(class_named(_class_name(document["class"])), _text(document["unknown"]))
 
-    def _constant(self, given: Mapping[str, Any], path: Path, constants: dict[Path, Counter[Hashable]]) -> Constant:
-        name = _class_name(given["type"])
+    def _constant(self, document: Mapping[str, Any], path: Path, constants: dict[Path, Counter[Hashable]]) -> Constant:
+        name = _class_name(document["type"])
         if self._has_values:
             kind = class_named(name)
-            constants[path] = Counter({(kind, _text(text)): _number(n) for text, n in _dict(given["values"]).items()})
-            return Constant(_value(name, _text(given["value"])))
+            constants[path] = Counter(
+                {(kind, _text(text)): _number(n) for text, n in _dict(document["values"]).items()}
+            )
+            return Constant(_value(name, _text(document["value"])))
         kind = foreign(name)
-        counts = {_digits(rank): _number(count) for rank, count in _dict(given["calls"]).items()}
+        counts = {_digits(rank): _number(count) for rank, count in _dict(document["calls"]).items()}
         constants[path] = Counter({(kind, f"?{rank}"): count for rank, count in counts.items()})
-        of_default = _number(given["default"])
+        of_default = _number(document["default"])
         if of_default:
             constants[path][kind, DEFAULT] = of_default
         return Constant(standing_for(name, DEFAULT if of_default and not counts else "?"))
 
-    def _container(self, given: Mapping[str, Any], path: Path, constants: dict[Path, Counter[Hashable]]) -> Container:
-        items = _list(given["items"])
+    def _container(
+        self, document: Mapping[str, Any], path: Path, constants: dict[Path, Counter[Hashable]]
+    ) -> Container:
+        items = _list(document["items"])
         keys: tuple[Hashable, ...] = tuple(range(len(items)))
-        if "keys" in given:
-            keys = tuple(_checked(literals.read_key, each) for each in _list(given["keys"]))
+        if "keys" in document:
+            keys = tuple(_checked(literals.read_key, key) for key in _list(document["keys"]))
         if len(keys) != len(items) or len({*keys}) != len(keys):
             raise _InvalidError("the keys of a container do not match its items")
-        kind = class_named(_class_name(given["container"]), mapping=given.get("mapping") is True)
-        children = tuple(self._tree(each, (*path, key), constants) for key, each in zip(keys, items, strict=True))
-        return Container(kind, _context(given, kind, keys), keys, children)
+        kind = class_named(_class_name(document["container"]), mapping=document.get("mapping") is True)
+        children = tuple(self._tree(child, (*path, key), constants) for key, child in zip(keys, items, strict=True))
+        return Container(kind, _context(document, kind, keys), keys, children)
 
-    def _ranges(self, given: Mapping[str, Any]) -> tuple[Path, Ranges]:
-        first, *rest = _list(given["path"]) or [""]
-        found = Ranges(dtypes=Counter({_class_name(name): _number(n) for name, n in _dict(given["dtypes"]).items()}))
-        for each in _list(given["ranks"]):
-            rank, count, low, high = _list(each, length=4)
+    def _ranges(self, document: Mapping[str, Any]) -> tuple[Path, Ranges]:
+        first, *rest = _list(document["path"]) or [""]
+        ranges = Ranges(
+            dtypes=Counter({_class_name(name): _number(n) for name, n in _dict(document["dtypes"]).items()})
+        )
+        for row in _list(document["ranks"]):
+            rank, count, low, high = _list(row, length=4)
             rank = _number(rank, most=_RANK_LIMIT)
             bounds = [[_number(size) for size in _list(sizes, length=rank)] for sizes in (low, high)]
-            found.widen(rank, _number(count), *bounds)
-        return (self._name(first), *(_checked(literals.read_key, each) for each in rest)), found
+            ranges.widen(rank, _number(count), *bounds)
+        return (self._name(first), *(_checked(literals.read_key, key) for key in rest)), ranges
 
 
-def _context(given: Mapping[str, Any], kind: type, keys: tuple[Hashable, ...]) -> Any:
-    if "context" not in given:
+def _context(document: Mapping[str, Any], kind: type, keys: tuple[Hashable, ...]) -> Any:
+    if "context" not in document:
         if kind in {list, tuple}:
             return None
         return Unknown(NOT_WRITTEN if any(isinstance(key, WithheldKey) for key in keys) else _CONTEXT_NOT_WRITTEN)
     return (
-        list(keys) if given["context"] == "keys" else _checked(literals.read_plain, *_list(given["context"], length=1))
+        list(keys)
+        if document["context"] == "keys"
+        else _checked(literals.read_plain, *_list(document["context"], length=1))
     )
 
 
-def _signature(given: Iterable[Any]) -> CallSignature:
-    found, defaults = [], {}
-    for each in map(_dict, given):
-        name, kind = _text(each["name"]), _KINDS.get(_text(each["kind"]))
+def _signature(rows: Iterable[Any]) -> CallSignature:
+    parameters, defaults = [], {}
+    for parameter in map(_dict, rows):
+        name, kind = _text(parameter["name"]), _KINDS.get(_text(parameter["kind"]))
         if kind is None or not name.isidentifier():
             raise _InvalidError("a parameter has an unknown kind or an invalid name")
-        if "default" in each:
-            defaults[name] = _read_default(each["default"])
-        found.append(inspect.Parameter(name, kind, default=defaults.get(name, inspect.Parameter.empty)))
+        if "default" in parameter:
+            defaults[name] = _read_default(parameter["default"])
+        parameters.append(inspect.Parameter(name, kind, default=defaults.get(name, inspect.Parameter.empty)))
     try:
-        return CallSignature(inspect.Signature(found))
+        return CallSignature(inspect.Signature(parameters))
     except ValueError:
         raise _InvalidError("its parameters do not form a signature") from None
 
 
-def _read_default(given: Any) -> Any:
-    if given is None:
+def _read_default(document: Any) -> Any:
+    if document is None:
         return None
-    name = _class_name(_dict(given)["type"])
-    return _value(name, _text(given["value"])) if "value" in given else standing_for(name, DEFAULT)
+    name = _class_name(_dict(document)["type"])
+    return _value(name, _text(document["value"])) if "value" in document else standing_for(name, DEFAULT)
 
 
 def _value(kind: str, text: str) -> Any:
     """A constant of a class of this name."""
-    plain = next((each for each in PLAIN if each.__name__ == kind), None)
+    plain = next((class_ for class_ in PLAIN if class_.__name__ == kind), None)
     return standing_for(kind, text) if plain is None else _checked(literals.read_text, plain, text)
 
 
-def _checked(read: Callable[..., Any], *given: Any) -> Any:
+def _checked(read: Callable[..., Any], *arguments: Any) -> Any:
     try:
-        return read(*given)
+        return read(*arguments)
     except (ValueError, TypeError, SyntaxError, MemoryError, KeyError):
         raise _InvalidError("the text of a value cannot be read") from None
 
 
 # --- checked JSON ----------------------------------------------------------------------------------------------------
-def _dict(given: Any) -> dict[str, Any]:
-    if isinstance(given, dict):
-        return given
+def _dict(document: Any) -> dict[str, Any]:
+    if isinstance(document, dict):
+        return document
     raise _InvalidError("an object is expected where it has another value")
 
 
-def _list(given: Any, length: int | None = None) -> list[Any]:
-    if isinstance(given, list) and length in {None, len(given)}:
-        return given
+def _list(document: Any, length: int | None = None) -> list[Any]:
+    if isinstance(document, list) and length in {None, len(document)}:
+        return document
     raise _InvalidError("a list is expected where it has another value")
 
 
-def _text(given: Any) -> str:
-    if isinstance(given, str):
-        return given
+def _text(document: Any) -> str:
+    if isinstance(document, str):
+        return document
     raise _InvalidError("a string is expected where it has another value")
 
 
-def _bool(given: Any) -> bool:
-    if isinstance(given, bool):
-        return given
+def _bool(document: Any) -> bool:
+    if isinstance(document, bool):
+        return document
     raise _InvalidError("true or false is expected where it has another value")
 
 
-def _number(given: Any, least: int = 0, most: int = _MOST) -> int:
-    if isinstance(given, int) and not isinstance(given, bool) and least <= given <= most:
-        return given
+def _number(document: Any, least: int = 0, most: int = _MOST) -> int:
+    if isinstance(document, int) and not isinstance(document, bool) and least <= document <= most:
+        return document
     raise _InvalidError("a number is expected where it has another value, or one that is out of bounds")
 
 
-def _digits(given: str) -> str:
-    if given.isascii() and given.isdecimal() and len(given) <= _RANK_LIMIT:
-        return given
+def _digits(document: str) -> str:
+    if document.isascii() and document.isdecimal() and len(document) <= _RANK_LIMIT:
+        return document
     raise _InvalidError("a number is expected where it has another value, or one that is out of bounds")
 
 
-def _class_name(given: Any) -> str:
-    text = _text(given)
+def _class_name(document: Any) -> str:
+    text = _text(document)
     if text == "?" or reading.is_identifier(text):
         return text
     raise _InvalidError("the name of a class or a method is expected where it has another string")
 
 
-def _device(given: Any) -> str:
-    text = _text(given)
+def _device(document: Any) -> str:
+    text = _text(document)
     if _DEVICE.fullmatch(text):
         return text
     raise _InvalidError("the name of a device is expected where it has another string")

@@ -16,7 +16,7 @@ from typing import Any
 
 from torchspan._base import reading
 from torchspan.inputs.observed.leaves import Constant, Leaf, Path
-from torchspan.inputs.observed.observations import Call, Ranges, Shape
+from torchspan.inputs.observed.observations import ModuleCall, ObservedShape, Ranges
 from torchspan.inputs.observed.signatures import CallSignature, WithheldName
 from torchspan.inputs.observed.trees import Container, Tree, Unknown
 from torchspan.inputs.written.portable import Portable, as_pair, foreign, is_mapping, mapped, name_of, standing_for
@@ -41,29 +41,29 @@ class WithheldKey:
         return f"#{self.digest}"
 
 
-def without_values(given: Portable) -> Portable:
+def without_values(portable: Portable) -> Portable:
     """The same calls, named and without values."""
-    if not given.has_values:
-        return given
-    signature = given.signature
+    if not portable.has_values:
+        return portable
+    signature = portable.signature
     defaults = {
         name: None if default is None else _standing_for(default, DEFAULT)
         for name, default in signature.defaults.items()
     }
-    snapshot = given.snapshot
+    snapshot = portable.snapshot
     ranks = _ranks(snapshot.shapes)
     return replace(
-        given,
+        portable,
         has_values=False,
         signature=signature.with_defaults(defaults),
         snapshot=replace(
             snapshot,
             shapes=[_shape(shape, ranks, signature) for shape in snapshot.shapes],
             ranges=_ranges(snapshot.ranges, _all_containers(snapshot.shapes), signature),
-            by_keyword=frozenset(argument(each, signature) for each in snapshot.by_keyword),
+            by_keyword=frozenset(argument(name, signature) for name in snapshot.by_keyword),
         ),
-        absent=_trees(given.absent, signature),
-        removed=frozenset(argument(each, signature) for each in given.removed),
+        absent=_trees(portable.absent, signature),
+        removed=frozenset(argument(name, signature) for name in portable.removed),
     )
 
 
@@ -115,27 +115,27 @@ def _names(container: Container) -> frozenset[str]:
 def _is_structure(context: Any, names: frozenset[str]) -> bool:
     """Whether a context of pytree's has only names of fields in it."""
     if type(context) in {list, tuple}:
-        return all(_is_structure(each, names) for each in context)
+        return all(_is_structure(part, names) for part in context)
     return context is None or (type(context) is str and context in names)
 
 
-def _path(given: Path, containers: Mapping[Path, type], signature: CallSignature) -> Path:
+def _path(path: Path, containers: Mapping[Path, type], signature: CallSignature) -> Path:
     """The path of a leaf. containers: the classes of the containers around it, by their paths."""
-    keys: list[Hashable] = [argument(str(given[0]), signature)]
-    for index, key in enumerate(given[1:], 1):
-        kind = containers.get(given[:index])
+    keys: list[Hashable] = [argument(str(path[0]), signature)]
+    for index, key in enumerate(path[1:], 1):
+        kind = containers.get(path[:index])
         keys.append(_key(key) if kind is None or is_mapping(kind) else key)
     return tuple(keys)
 
 
-def _containers(tree: Tree, at: Path, found: dict[Path, type]) -> None:
+def _containers(tree: Tree, at: Path, containers: dict[Path, type]) -> None:
     if isinstance(tree, Container):
-        found[at] = tree.kind
+        containers[at] = tree.kind
         for key, child in zip(tree.keys, tree.children, strict=True):
-            _containers(child, (*at, key), found)
+            _containers(child, (*at, key), containers)
 
 
-def _all_containers(shapes: Iterable[Shape]) -> dict[Path, type]:
+def _all_containers(shapes: Iterable[ObservedShape]) -> dict[Path, type]:
     all_containers: dict[Path, type] = {}
     for shape in shapes:
         for name, tree in shape.first.arguments.items():
@@ -146,19 +146,23 @@ def _all_containers(shapes: Iterable[Shape]) -> dict[Path, type]:
 def _ranges(
     ranges: Mapping[Path, Ranges], containers: Mapping[Path, type], signature: CallSignature
 ) -> dict[Path, Ranges]:
-    return {_path(each, containers, signature): found for each, found in ranges.items()}
+    return {_path(path, containers, signature): observed_ranges for path, observed_ranges in ranges.items()}
 
 
-def _ranks(shapes: Iterable[Shape]) -> dict[Path, dict[Hashable, int]]:
+def _ranks(shapes: Iterable[ObservedShape]) -> dict[Path, dict[Hashable, int]]:
     """The values of each constant with their numbers: 0 for the one that most calls have."""
     totals: dict[Path, Counter[Hashable]] = {}
     for shape in shapes:
         for path, values in shape.constants.items():
             totals.setdefault(path, Counter()).update(values)
-    return {path: {each: i for i, (each, _) in enumerate(found.most_common())} for path, found in totals.items()}
+    return {
+        path: {constant: i for i, (constant, _) in enumerate(counts.most_common())} for path, counts in totals.items()
+    }
 
 
-def _shape(shape: Shape, ranks: Mapping[Path, Mapping[Hashable, int]], signature: CallSignature) -> Shape:
+def _shape(
+    shape: ObservedShape, ranks: Mapping[Path, Mapping[Hashable, int]], signature: CallSignature
+) -> ObservedShape:
     containers = _all_containers([shape])
     constants = {
         _path(path, containers, signature): _counts(values, ranks[path], _default_of(path, signature))
@@ -166,10 +170,10 @@ def _shape(shape: Shape, ranks: Mapping[Path, Mapping[Hashable, int]], signature
     }
     arguments = _trees(shape.first.arguments, signature)
     for name, tree in arguments.items():
-        values = {as_pair(each)[1] for each in constants.get((name,), ())}
+        values = {as_pair(constant)[1] for constant in constants.get((name,), ())}
         if isinstance(tree, Constant) and values == {DEFAULT}:
             arguments[name] = Constant(_standing_for(tree.value, DEFAULT))
-    return Shape(Call(arguments, frozenset(), shape.first.number), shape.count, constants)
+    return ObservedShape(ModuleCall(arguments, frozenset(), shape.first.number), shape.count, constants)
 
 
 def _default_of(path: Path, signature: CallSignature) -> Hashable:

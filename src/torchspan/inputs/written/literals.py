@@ -22,53 +22,53 @@ class UnwritableError(Exception):
     """The value has an object in it that cannot be written."""
 
 
-def key(given: Hashable) -> Any:
+def key(hashable: Hashable) -> Any:
     """A key as JSON; one that is not a plain value by its digest."""
-    if isinstance(given, WithheldKey):
-        return {"digest": given.digest}
+    if isinstance(hashable, WithheldKey):
+        return {"digest": hashable.digest}
     try:
-        return plain(given)
+        return plain(hashable)
     except UnwritableError:
-        return {"digest": digest(given)}
+        return {"digest": digest(hashable)}
 
 
-def read_key(given: Any) -> Hashable:
+def read_key(document: Any) -> Hashable:
     """The key that was written. Raises ValueError, TypeError or KeyError for anything else."""
-    if isinstance(given, dict) and "digest" in given:
-        if not _DIGEST.fullmatch(given["digest"]):
-            raise ValueError(given)
-        return WithheldKey(given["digest"])
-    found: Hashable = read_plain(given)
-    hash(found)
-    return found
+    if isinstance(document, dict) and "digest" in document:
+        if not _DIGEST.fullmatch(document["digest"]):
+            raise ValueError(document)
+        return WithheldKey(document["digest"])
+    key: Hashable = read_plain(document)
+    hash(key)
+    return key
 
 
-def plain(given: Any) -> Any:
+def plain(hashable: Any) -> Any:
     """A value as JSON: numbers, strings, tuples, lists and dictionaries of them, and Python's own classes."""
-    kind = type(given)
-    if given is None or kind in {bool, int, str}:
-        return given
+    kind = type(hashable)
+    if hashable is None or kind in {bool, int, str}:
+        return hashable
     if kind in {float, complex, bytes}:
-        return {kind.__name__: repr(given)}
+        return {kind.__name__: repr(hashable)}
     if kind in {list, tuple}:
-        return {kind.__name__: [plain(each) for each in given]}
+        return {kind.__name__: [plain(element) for element in hashable]}
     if kind is dict:
-        return {"dict": [[plain(name), plain(value)] for name, value in given.items()]}
-    if kind is type and is_common(given):
-        return {"type": name_of(given)}
+        return {"dict": [[plain(name), plain(value)] for name, value in hashable.items()]}
+    if kind is type and is_common(hashable):
+        return {"type": name_of(hashable)}
     raise UnwritableError(name_of(kind))
 
 
-def read_plain(given: Any) -> Any:
+def read_plain(document: Any) -> Any:
     """The value that was written. Raises ValueError, TypeError or KeyError for anything else."""
-    if given is None or isinstance(given, (bool, int, str)):
-        return given
-    ((name, value),) = given.items()
+    if document is None or isinstance(document, (bool, int, str)):
+        return document
+    ((name, value),) = document.items()
     if name in {"float", "complex", "bytes"}:
         return read_text({"float": float, "complex": complex, "bytes": bytes}[name], value)
     if name in {"list", "tuple"}:
-        found = [read_plain(each) for each in value]
-        return found if name == "list" else tuple(found)
+        elements = [read_plain(element) for element in value]
+        return elements if name == "list" else tuple(elements)
     if name == "dict":
         return {read_plain(one): read_plain(other) for one, other in value}
     if name == "type" and is_common(class_named(value)):
@@ -82,7 +82,7 @@ def read_text(kind: type, text: str) -> Any:
         raise ValueError(text[:20])
     if kind is float and text in _NUMBERS:
         return _NUMBERS[text]
-    found = complex(text) if kind is complex else ast.literal_eval(text)
-    if type(found) is not kind:
+    number = complex(text) if kind is complex else ast.literal_eval(text)
+    if type(number) is not kind:
         raise ValueError(text[:20])
-    return found
+    return number

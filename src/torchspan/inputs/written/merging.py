@@ -12,18 +12,18 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from torchspan.inputs.observed.leaves import Path
-from torchspan.inputs.observed.observations import Counts, Ranges, Shape, Snapshot
+from torchspan.inputs.observed.observations import CallCounts, ObservedShape, Ranges, Snapshot
 from torchspan.inputs.written.documents import parameters, shape_text
 from torchspan.inputs.written.hidden_values import without_values
 from torchspan.inputs.written.portable import Portable, named
 
 
-def merged(given: Sequence[Portable]) -> Portable:
+def merged(portables: Sequence[Portable]) -> Portable:
     """All of them as one, by names.
 
     given: at least one. Raises ValueError where they are of several methods, or the method has several signatures.
     """
-    parts = _alike(given)
+    parts = _alike(portables)
     first = parts[0]
     for part in parts[1:]:
         if part.name != first.name:
@@ -44,8 +44,8 @@ def merged(given: Sequence[Portable]) -> Portable:
             failed=[],
             ranges=_ranges(snapshots),
             by_keyword=frozenset().union(*(snapshot.by_keyword for snapshot in snapshots)),
-            counts=Counts(
-                **{name: sum(getattr(snapshot.counts, name) for snapshot in snapshots) for name in Counts.__slots__}
+            counts=CallCounts(
+                **{name: sum(getattr(snapshot.counts, name) for snapshot in snapshots) for name in CallCounts.__slots__}
             ),
         ),
         absent={name: tree for part in reversed(parts) for name, tree in part.absent.items()},
@@ -53,56 +53,56 @@ def merged(given: Sequence[Portable]) -> Portable:
     )
 
 
-def grouped(given: Sequence[Portable]) -> list[Portable]:
+def grouped(portables: Sequence[Portable]) -> list[Portable]:
     """Those of one method with one signature merged, in the order in which they come."""
-    if not all(each.has_values for each in given):
-        given = [without_values(each) for each in given]
-    found: dict[str, list[Portable]] = {}
-    for each in given:
-        found.setdefault(_signature(each), []).append(each)
-    return [merged(each) for each in found.values()]
+    if not all(portable.has_values for portable in portables):
+        portables = [without_values(portable) for portable in portables]
+    groups: dict[str, list[Portable]] = {}
+    for portable in portables:
+        groups.setdefault(_signature(portable), []).append(portable)
+    return [merged(group) for group in groups.values()]
 
 
-def _signature(given: Portable) -> str:
+def _signature(portable: Portable) -> str:
     """The method and its parameters, as a text."""
-    return json.dumps([given.name, parameters(named(given).signature, given.has_values)])
+    return json.dumps([portable.name, parameters(named(portable).signature, portable.has_values)])
 
 
-def _alike(given: Sequence[Portable]) -> list[Portable]:
+def _alike(portables: Sequence[Portable]) -> list[Portable]:
     """All named, and all with values or all without."""
-    if not all(each.has_values for each in given):
-        given = [without_values(each) for each in given]
-    return [named(each) for each in given]
+    if not all(portable.has_values for portable in portables):
+        portables = [without_values(portable) for portable in portables]
+    return [named(portable) for portable in portables]
 
 
-def _shapes(of: Portable, snapshots: Sequence[Snapshot]) -> list[Shape]:
-    found: dict[Hashable, Shape] = {}
+def _shapes(of: Portable, snapshots: Sequence[Snapshot]) -> list[ObservedShape]:
+    shapes: dict[Hashable, ObservedShape] = {}
     order: dict[Hashable, tuple[int, str]] = {}
     for shape in (shape for snapshot in snapshots for shape in snapshot.shapes):
         key = shape.first.key()
         place = shape.first.number, shape_text(of, replace(shape, count=0, constants={}))
-        held = found.get(key)
-        if held is None:
-            found[key], order[key] = _copy(shape), place
+        earlier = shapes.get(key)
+        if earlier is None:
+            shapes[key], order[key] = _copy(shape), place
             continue
-        held.count += shape.count
+        earlier.count += shape.count
         for path, values in shape.constants.items():
-            held.constants.setdefault(path, Counter()).update(values)
+            earlier.constants.setdefault(path, Counter()).update(values)
         if place < order[key]:
-            held.first, order[key] = shape.first, place
-    return [found[key] for key in sorted(found, key=lambda each: order[each])]
+            earlier.first, order[key] = shape.first, place
+    return [shapes[key] for key in sorted(shapes, key=lambda key: order[key])]
 
 
-def _copy(shape: Shape) -> Shape:
-    return Shape(shape.first, shape.count, {path: Counter(values) for path, values in shape.constants.items()})
+def _copy(shape: ObservedShape) -> ObservedShape:
+    return ObservedShape(shape.first, shape.count, {path: Counter(values) for path, values in shape.constants.items()})
 
 
 def _ranges(snapshots: Sequence[Snapshot]) -> dict[Path, Ranges]:
-    found: dict[Path, Ranges] = {}
+    ranges_by_path: dict[Path, Ranges] = {}
     for snapshot in snapshots:
         for path, ranges in snapshot.ranges.items():
-            held = found.setdefault(path, Ranges())
-            held.dtypes.update(ranges.dtypes)
+            total = ranges_by_path.setdefault(path, Ranges())
+            total.dtypes.update(ranges.dtypes)
             for rank, (count, low, high) in ranges.by_rank.items():
-                held.widen(rank, count, low, high)
-    return found
+                total.widen(rank, count, low, high)
+    return ranges_by_path

@@ -16,7 +16,7 @@ from typing import Any
 
 from torchspan._base import reading
 from torchspan.inputs.observed.leaves import Constant, Leaf, NotWrittenError, Opaque, Path, TensorShape
-from torchspan.inputs.observed.observations import Call, Ranges, Shape, Snapshot
+from torchspan.inputs.observed.observations import ModuleCall, ObservedShape, Ranges, Snapshot
 from torchspan.inputs.observed.signatures import CallSignature
 from torchspan.inputs.observed.trees import Container, Tree
 
@@ -75,7 +75,7 @@ class Portable:
 # --- names -----------------------------------------------------------------------------------------------------------
 _CLASSES: dict[tuple[str, type], type] = {}
 _MAPPINGS = (dict, UserDict, Mapping, NamedMapping)
-_BY_NAME = {f"{each.__module__}.{each.__qualname__}".removeprefix("builtins."): each for each in _COMMON}
+_BY_NAME = {f"{class_.__module__}.{class_.__qualname__}".removeprefix("builtins."): class_ for class_ in _COMMON}
 
 
 def name_of(kind: type) -> str:
@@ -87,19 +87,19 @@ def name_of(kind: type) -> str:
 
 def class_named(name: str, *, mapping: bool = False) -> type:
     """The class of this name: Python's own, else one that stands for it, the same at each call."""
-    found = _BY_NAME.get(name)
-    return foreign(name, mapping=mapping) if found is None else found
+    class_ = _BY_NAME.get(name)
+    return foreign(name, mapping=mapping) if class_ is None else class_
 
 
 def foreign(name: str, *, mapping: bool = False) -> type:
     """The class that stands for the class of this name."""
     base = NamedMapping if mapping else Named
-    found = _CLASSES.get((name, base))
-    if found is None:
+    class_ = _CLASSES.get((name, base))
+    if class_ is None:
         module, _, last = name.rpartition(".")
         names = {"__module__": module or "builtins", "__qualname__": last}
-        found = _CLASSES.setdefault((name, base), type(last, (base,), names))
-    return found
+        class_ = _CLASSES.setdefault((name, base), type(last, (base,), names))
+    return class_
 
 
 def is_common(kind: type) -> bool:
@@ -109,14 +109,14 @@ def is_common(kind: type) -> bool:
 
 def is_mapping(kind: type) -> bool:
     """Whether its objects have keys, and no fields or positions."""
-    return any(each in _MAPPINGS for each in kind.__mro__)
+    return any(base in _MAPPINGS for base in kind.__mro__)
 
 
 def standing_for(name: str, text: str) -> Named:
     """What stands for a constant of a class of this name."""
-    made: Named = object.__new__(foreign(name))
-    made.text = text
-    return made
+    instance: Named = object.__new__(foreign(name))
+    instance.text = text
+    return instance
 
 
 def _named(_path: Path, leaf: Leaf) -> Leaf:
@@ -144,11 +144,11 @@ def _named_kind(container: Container, children: list[Tree]) -> Container:
     return Container(kind, container.context, container.keys, tuple(children))
 
 
-def named(given: Portable) -> Portable:
+def named(portable: Portable) -> Portable:
     """The same by names alone. What pytree needs to build a container is kept: `documents` writes of it what it can."""
-    defaults = {name: named_default(value) for name, value in given.signature.defaults.items()}
-    found = _mapped(given, _named, _named_kind, _named_distinct)
-    return replace(found, signature=given.signature.with_defaults(defaults))
+    defaults = {name: named_default(default) for name, default in portable.signature.defaults.items()}
+    copied = _mapped(portable, _named, _named_kind, _named_distinct)
+    return replace(copied, signature=portable.signature.with_defaults(defaults))
 
 
 def named_default(value: Any) -> Any:
@@ -170,21 +170,21 @@ def _named_distinct(distinct: Hashable) -> Hashable:
 
 
 # --- resolving -------------------------------------------------------------------------------------------------------
-def resolved(given: Portable) -> Portable:
+def resolved(portable: Portable) -> Portable:
     """The same with the objects of this process, as far as it has them."""
     torch: Any = sys.modules.get("torch")
     pytree: Any = sys.modules.get("torch.utils._pytree")
     if torch is None or pytree is None:
-        return given
+        return portable
     resolve = _Resolver(torch, [*pytree.SUPPORTED_NODES])
-    defaults = {name: resolve.value(value) for name, value in given.signature.defaults.items()}
-    found = _mapped(given, resolve.leaf, resolve.container, resolve.distinct)
+    defaults = {name: resolve.value(default) for name, default in portable.signature.defaults.items()}
+    copied = _mapped(portable, resolve.leaf, resolve.container, resolve.distinct)
     ranges = {
-        path: Ranges(each.by_rank, Counter({resolve.dtype(name): count for name, count in each.dtypes.items()}))
-        for path, each in given.snapshot.ranges.items()
+        path: Ranges(ranges.by_rank, Counter({resolve.dtype(name): count for name, count in ranges.dtypes.items()}))
+        for path, ranges in portable.snapshot.ranges.items()
     }
     return replace(
-        found, signature=given.signature.with_defaults(defaults), snapshot=replace(found.snapshot, ranges=ranges)
+        copied, signature=portable.signature.with_defaults(defaults), snapshot=replace(copied.snapshot, ranges=ranges)
     )
 
 
@@ -193,8 +193,8 @@ class _Resolver:
 
     def __init__(self, torch: Any, registered: list[type]) -> None:
         self._torch = torch
-        self._constants = {name_of(each): each for each in (torch.dtype, torch.layout, torch.memory_format)}
-        self._registered = {name_of(each): each for each in registered}
+        self._constants = {name_of(constant): constant for constant in (torch.dtype, torch.layout, torch.memory_format)}
+        self._registered = {name_of(class_): class_ for class_ in registered}
         self._registered.pop("?", None)
 
     def leaf(self, _path: Path, leaf: Leaf) -> Leaf:
@@ -203,8 +203,8 @@ class _Resolver:
         return Constant(self.value(leaf.value)) if isinstance(leaf, Constant) else leaf
 
     def dtype(self, name: Any) -> Any:
-        found = self._of_torch(str(name), self._torch.dtype)
-        return name if found is None else found
+        dtype = self._of_torch(str(name), self._torch.dtype)
+        return name if dtype is None else dtype
 
     def _device(self, name: Any) -> Any:
         try:
@@ -219,12 +219,12 @@ class _Resolver:
         if kind == "torch.device":
             return self._device(value.text.partition("type='")[2].partition("'")[0])
         wanted = self._constants.get(kind)
-        found = None if wanted is None else self._of_torch(value.text, wanted)
-        return value if found is None else found
+        member = None if wanted is None else self._of_torch(value.text, wanted)
+        return value if member is None else member
 
     def _of_torch(self, text: str, kind: type) -> Any:
-        found = getattr(self._torch, text.removeprefix("torch."), None)
-        return found if type(found) is kind else None
+        member = getattr(self._torch, text.removeprefix("torch."), None)
+        return member if type(member) is kind else None
 
     def container(self, container: Container, children: list[Tree]) -> Container:
         kind, context = container.kind, container.context
@@ -243,9 +243,9 @@ class _Resolver:
 def _named_tuple(name: str) -> type | None:
     """A class of named tuples of a module that the program has imported."""
     module, _, last = name.rpartition(".")
-    found = reading.attribute(sys.modules.get(module), last)
-    is_one = issubclass(type(found), type) and issubclass(found, tuple) and hasattr(found, "_fields")
-    return found if is_one else None
+    class_ = reading.attribute(sys.modules.get(module), last)
+    is_one = issubclass(type(class_), type) and issubclass(class_, tuple) and hasattr(class_, "_fields")
+    return class_ if is_one else None
 
 
 def is_withheld(value: Any) -> bool:
@@ -266,7 +266,7 @@ def mapped(tree: Tree, path: Path, of_leaf: Callable[[Path, Leaf], Leaf], of_con
 
 
 def _mapped(
-    given: Portable,
+    portable: Portable,
     of_leaf: Callable[[Path, Leaf], Leaf],
     of_container: OfContainer,
     of_distinct: Callable[[Hashable], Hashable],
@@ -276,23 +276,23 @@ def _mapped(
     def trees(arguments: Mapping[str, Tree]) -> dict[str, Tree]:
         return {name: mapped(tree, (name,), of_leaf, of_container) for name, tree in arguments.items()}
 
-    def shape(each: Shape) -> Shape:
-        first = Call(trees(each.first.arguments), frozenset(), each.first.number)
-        return Shape(
+    def shape(observed: ObservedShape) -> ObservedShape:
+        first = ModuleCall(trees(observed.first.arguments), frozenset(), observed.first.number)
+        return ObservedShape(
             first,
-            each.count,
+            observed.count,
             {
                 path: Counter({of_distinct(value): count for value, count in values.items()})
-                for path, values in each.constants.items()
+                for path, values in observed.constants.items()
             },
         )
 
-    snapshot = given.snapshot
+    snapshot = portable.snapshot
     return replace(
-        given,
-        snapshot=replace(snapshot, shapes=[shape(each) for each in snapshot.shapes], calls=[], failed=[], ranges={
-            path: Ranges(each.by_rank, Counter({str(dtype): count for dtype, count in each.dtypes.items()}))
-            for path, each in snapshot.ranges.items()
+        portable,
+        snapshot=replace(snapshot, shapes=[shape(reduced) for reduced in snapshot.shapes], calls=[], failed=[], ranges={
+            path: Ranges(ranges.by_rank, Counter({str(dtype): count for dtype, count in ranges.dtypes.items()}))
+            for path, ranges in snapshot.ranges.items()
         }),
-        absent=trees(given.absent),
+        absent=trees(portable.absent),
     )  # fmt: skip

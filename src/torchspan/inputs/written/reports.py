@@ -35,7 +35,7 @@ Row = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _ReportRow:
     """What the table says of one leaf. rows: without the argument's name."""
 
     path: Path
@@ -44,7 +44,7 @@ class _Entry:
     @property
     def like(self) -> tuple[object, ...]:
         """Equal for leaves of one argument of which the table says the same, at places that differ in positions alone."""
-        return (*("*" if type(each) is int else each for each in self.path), self.rows)
+        return (*("*" if type(part) is int else part for part in self.path), self.rows)
 
 
 def report(name: str, snapshot: Snapshot, alignment: Alignment | None, findings: Sequence[Finding], width: int) -> str:
@@ -59,7 +59,7 @@ def report(name: str, snapshot: Snapshot, alignment: Alignment | None, findings:
     if alignment is not None:
         entries = list(_entries(alignment))
         lines += ["", *_table(_folded(entries), width)]
-        if any(isinstance(key, (WithheldKey, WithheldName)) for each in entries for key in each.path):
+        if any(isinstance(key, (WithheldKey, WithheldName)) for row in entries for key in row.path):
             lines += [
                 "",
                 *_wrapped(_WITHHELD, width, ""),
@@ -82,22 +82,22 @@ def _merged(findings: Sequence[Finding]) -> dict[tuple[str, str], list[str]]:
     }
 
 
-def _entries(alignment: Alignment) -> Iterator[_Entry]:
+def _entries(alignment: Alignment) -> Iterator[_ReportRow]:
     calls = sum(shape.count for shape in alignment.shapes)
     template = {path: index for index, (path, _) in enumerate(alignment.template_leaves())}
     order = {name: index for index, name in enumerate(alignment.names)}
-    for path in sorted(alignment.summaries, key=lambda each: (order[str(each[0])], template.get(each, len(template)))):
+    for path in sorted(alignment.summaries, key=lambda path: (order[str(path[0])], template.get(path, len(template)))):
         summary = alignment.summaries[path]
         rows = [*_rows_of_tensors(path, summary, alignment), *_rows_of_others(summary)]
         if rows:
             with_calls = max(calls, summary.calls)
-            found = f"{summary.calls:,}" if summary.calls == with_calls else f"{summary.calls:,} of {with_calls:,}"
-            first = (rows[0][0], found, *rows[0][2:])
-            yield _Entry(path, (first, *rows[1:]))
+            counted = f"{summary.calls:,}" if summary.calls == with_calls else f"{summary.calls:,} of {with_calls:,}"
+            first = (rows[0][0], counted, *rows[0][2:])
+            yield _ReportRow(path, (first, *rows[1:]))
 
 
 def _rows_of_tensors(path: Path, summary: LeafSummary, alignment: Alignment) -> Iterator[Row]:
-    dtypes = ", ".join(str(each).removeprefix("torch.") for each, count in summary.ranges.dtypes.items() if count)
+    dtypes = ", ".join(str(dtype).removeprefix("torch.") for dtype, count in summary.ranges.dtypes.items() if count)
     for rank, (count, low, high) in sorted(summary.ranges.by_rank.items()):
         if not count:  # what stands for a missing argument
             continue
@@ -157,15 +157,15 @@ def _rows_of_others(summary: LeafSummary) -> Iterator[Row]:
         yield name_of(kind), "", "not recorded", *blank[1:]
 
 
-def _folded(entries: Sequence[_Entry]) -> Iterator[tuple[str, tuple[Row, ...]]]:
+def _folded(entries: Sequence[_ReportRow]) -> Iterator[tuple[str, tuple[Row, ...]]]:
     """Leaves of which the table says the same as one entry: a cache has the same tensors for each layer."""
-    alike = Counter(each.like for each in entries)
+    alike = Counter(row.like for row in entries)
     said = set()
-    for each in entries:
-        if each.like not in said:
-            said.add(each.like)
-            more = alike[each.like] - 1
-            yield label(each.path) + (f" and {more:,} more" if more else ""), each.rows
+    for row in entries:
+        if row.like not in said:
+            said.add(row.like)
+            more = alike[row.like] - 1
+            yield label(row.path) + (f" and {more:,} more" if more else ""), row.rows
 
 
 def _table(entries: Iterator[tuple[str, tuple[Row, ...]]], width: int) -> list[str]:
@@ -214,8 +214,8 @@ def _in_columns(rows: Sequence[Row], gap: str) -> list[str]:
 def _line(row: Row, widths: Sequence[int], gap: str) -> str:
     """A row in columns. Where it has no axis, the text of the fourth column takes the room of the others."""
     cells = [
-        each.rjust(width) if heading in _RIGHT and (row[4] or each.isdigit()) else each.ljust(width)
-        for heading, each, width in zip(_HEADINGS, row, widths, strict=False)
+        cell.rjust(width) if heading in _RIGHT and (row[4] or cell.isdigit()) else cell.ljust(width)
+        for heading, cell, width in zip(_HEADINGS, row, widths, strict=False)
     ]
     return gap.join(cells)
 
@@ -229,7 +229,11 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
 
 def _printable(text: str) -> str:
     """A keyword of the program may have any characters."""
-    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
+    )
 
 
 def _number(count: int, what: str) -> str:

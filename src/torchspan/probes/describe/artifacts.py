@@ -14,7 +14,7 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute, is_a
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import children, graph_of, known
+from torchspan.probes.describe.common import children, graph_of, without_none
 from torchspan.probes.describe.compilation import ENGINE_PREFIX
 
 Facts = dict[str, Any]
@@ -30,12 +30,12 @@ def save(call: Call) -> Facts:
         semconv.FILE_FORMAT: _format(call.get("output_format")),
         semconv.SAVE_RETRACE: reading.switch(call.get("retrace")),
     }
-    return known({**facts, **_engines(call.get("module"))})
+    return without_none({**facts, **_engines(call.get("module"))})
 
 
-def _format(given: Any) -> str:
+def _format(value: Any) -> str:
     """The text that was given; `other` for a value that is not a text."""
-    return given if type(given) is str else semconv.OTHER_VALUE
+    return value if type(value) is str else semconv.OTHER_VALUE
 
 
 def save_cross_compiled(call: Call) -> Facts:
@@ -64,7 +64,7 @@ def saved(call: Call, _result: Any, _scratch: Scratch) -> Facts:
 
 def load(call: Call) -> Facts:
     """`torch_tensorrt.load(file_path, format=)`. The content of the file is known afterwards."""
-    return known({semconv.ENTRY_POINT: "torch_tensorrt.load", **_size(call)})
+    return without_none({semconv.ENTRY_POINT: "torch_tensorrt.load", **_size(call)})
 
 
 def load_cross_compiled(call: Call) -> Facts:
@@ -94,7 +94,7 @@ def loaded(_call: Call, result: Any, _scratch: Scratch) -> Facts:
 
 def _size(call: Call) -> Facts:
     size = file_size(call.get("file_path"))
-    return known({semconv.FILE_SIZE: file_size(call.get("path")) if size is None else size})
+    return without_none({semconv.FILE_SIZE: file_size(call.get("path")) if size is None else size})
 
 
 def file_size(path: Any) -> int | None:
@@ -102,10 +102,10 @@ def file_size(path: Any) -> int | None:
     if not reading.exactly(path, str, PosixPath, WindowsPath):
         return None
     try:
-        found = os.stat(path)  # noqa: PTH116
+        status = os.stat(path)  # noqa: PTH116
     except (OSError, ValueError):
         return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _engines(holder: Any) -> Facts:

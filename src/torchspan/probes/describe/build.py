@@ -3,25 +3,102 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.reading import attribute, whole_number
-from torchspan._base.scratch import Scratch
+from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import LIST_LIMIT, UNKNOWN, known, shape_list, tensorrt_dtype
-from torchspan.probes.describe.identity import engine_id
-from torchspan.probes.describe.log import LAST_ERROR
+from torchspan.probes.describe.common import LIST_LIMIT, UNKNOWN, engine_id, shape_list, tensorrt_dtype, without_none
 
+# --- TensorRT's log -------------------------------------------------------------------------------------------------
+LOUDEST_QUIET = 3
+"""`ILogger.Severity`: 0 internal error, 1 error, 2 warning, 3 info, 4 verbose (NvInferRuntimeBase.h)."""
+
+LAST_ERROR: Key[str] = Key("last_error")
+"""Scratch key: the last line of severity error or worse, redacted."""
+
+
+class Line(NamedTuple):
+    """One line, as TensorRT wrote it: the name of its severity, and its text."""
+
+    severity: str
+    text: str
+
+    @property
+    def is_error(self) -> bool:
+        return self.severity != "WARNING"
+
+
+def tensorrt_line(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Line | None:
+    """`log(self, severity, msg)` of a logger; None for information, which is nearly every line.
+
+    A program may call its own logger with other arguments. That is not a line of TensorRT.
+    """
+    severity = args[1] if len(args) > 1 else kwargs.get("severity")
+    number = attribute(severity, "value")
+    if type(number) is not int or number >= LOUDEST_QUIET:  # comparing the enumeration itself takes three times as long
+        return None
+    text = args[2] if len(args) > 2 else kwargs.get("msg")
+    return Line(reading.text(attribute(severity, "name")) or str(number), text) if type(text) is str else None
+
+
+class Wording(NamedTuple):
+    """How some version reports that there was too little memory.
+
+    pattern: searched for, whatever the case. source: where the wording was seen. skips: set if the line reports that a tactic is
+    left out. Depending on the version, the two kinds, "skipping" and "request", come in pairs or alone.
+    """
+
+    pattern: str
+    source: str
+    skips: str = ""
+
+
+OUT_OF_MEMORY: tuple[Wording, ...] = (
+    # Some versions write "insuficient". 10.x puts `UNSUPPORTED_STATE: ` in front.
+    Wording(r"skipping tactic \S+ due to insuff?icient memory", "8.0 to 10.x: NVIDIA/TensorRT#1661, #2035, #4324", "skipping"),
+    Wording(r"skipping tactic \S+ due to exception .*(?:alloc|memory)", "10.3: NVIDIA/TensorRT#4258, #4254", "skipping"),
+    Wording(r"device memory is insufficient to use tactic", "8.0 to 10.x, RTX 1.6 (its library): NVIDIA/TensorRT#1661", "request"),
+    # Reads like an unsupported operator and means, as a rule, that no tactic fitted (wyoming-whisper-trt#1049).
+    Wording(r"could not find any implementation for node", "7.x to 10.x, RTX 1.6 (its library): NVIDIA/TensorRT#477, #1766, #4258"),
+    Wording(r"no tactics to implement the operation within workspace limit", "RTX 1.6: seen with a workspace of 1 byte"),
+    Wording(r"out ?of ?memory", "7.x to 10.x: `OutOfMemory`, NVIDIA/TensorRT#477, #2643; `Cuda Runtime (out of memory)`, #4258"),
+    Wording(r"requested amount of (?:gpu )?memory \(.*could not be allocated", "7.x to 10.x: torch2trt#661, NVIDIA/TensorRT#4258"),
+    Wording(r"memory allocation (?:error|failed)", "7.x: NVIDIA/TensorRT#512; RTX 1.6 (its library)"),
+)  # fmt: skip
+"""The wordings of TensorRT 7 to 10 and of TensorRT-RTX."""
+
+_OUT_OF_MEMORY = re.compile("|".join(pattern.pattern for pattern in OUT_OF_MEMORY), re.IGNORECASE)
+_SKIPS = {
+    kind: re.compile("|".join(pattern.pattern for pattern in OUT_OF_MEMORY if pattern.skips == kind), re.IGNORECASE)
+    for kind in ("skipping", "request")
+}
+SEARCHED = 4096
+"""Characters of a line that are searched: what matters comes before what is quoted."""
+
+
+def is_out_of_memory(text: str) -> bool:
+    """Whether the line reports, in one of the known wordings, too little memory of the device or of the workspace."""
+    return _OUT_OF_MEMORY.search(text, 0, SEARCHED) is not None
+
+
+def skipped_tactic(text: str) -> str | None:
+    """The kind of wording in which the line reports a tactic that is left out for lack of memory; None if it does not."""
+    return next((kind for kind, pattern in _SKIPS.items() if pattern.search(text, 0, SEARCHED)), None)
+
+
+# ------------------------------------------------------------------------------------------------------------------
 Facts = dict[str, Any]
 
 
 def builder_config(call: Call) -> Facts:
     """`Builder.build_serialized_network(self, network, config)`: the network and the configuration, read only."""
     network, config = call.get("network", position=1), call.get("config", position=2)
-    return known(
+    return without_none(
         {
             semconv.NETWORK_LAYERS: whole_number(attribute(network, "num_layers")),
             semconv.BUILDER_FLAGS: _flags(config),
@@ -40,10 +117,10 @@ def network_inputs(call: Call) -> Facts:
     network = call.get("network", position=1)
     if not reading.is_of_library(type(network)):
         return {}
-    found = [network.get_input(index) for index in range(min(network.num_inputs, LIST_LIMIT))]
+    tensors = [network.get_input(index) for index in range(min(network.num_inputs, LIST_LIMIT))]
     return {
-        semconv.RUN_SHAPES: [shape_list(each.shape) or UNKNOWN for each in found],
-        semconv.RUN_DTYPES: [tensorrt_dtype(each.dtype) for each in found],
+        semconv.RUN_SHAPES: [shape_list(tensor.shape) or UNKNOWN for tensor in tensors],
+        semconv.RUN_DTYPES: [tensorrt_dtype(tensor.dtype) for tensor in tensors],
     }
 
 
@@ -85,8 +162,8 @@ def built(call: Call, result: Any, scratch: Scratch) -> Facts:
     after: Facts = {semconv.TIMING_CACHE_SIZE_AFTER: _timing_cache_size(call.get("config", position=2))}
     if result is None or result is False:
         reason: Facts = {semconv.BUILD_ERROR: scratch.get(LAST_ERROR), semconv.BUILD_LOGGER: _logger_class(call)}
-        return known({semconv.ERROR_TYPE: BUILD_FAILED, **reason, **after})
-    return known({semconv.ENGINE_SIZE: reading.size(result), semconv.ENGINE_ID: engine_id(result), **after})
+        return without_none({semconv.ERROR_TYPE: BUILD_FAILED, **reason, **after})
+    return without_none({semconv.ENGINE_SIZE: reading.size(result), semconv.ENGINE_ID: engine_id(result), **after})
 
 
 def _logger_class(call: Call) -> str | None:
@@ -102,7 +179,7 @@ BUILD_FAILED = "engine_build_failed"
 def serialized_engine(call: Call) -> Facts:
     """`Runtime.deserialize_cuda_engine(self, serialized_engine)`."""
     serialized = call.get("serialized_engine", position=1)
-    return known({semconv.ENGINE_SIZE: reading.size(serialized), semconv.ENGINE_ID: engine_id(serialized)})
+    return without_none({semconv.ENGINE_SIZE: reading.size(serialized), semconv.ENGINE_ID: engine_id(serialized)})
 
 
 def deserialized(_call: Call, result: Any, _scratch: Scratch) -> Facts:

@@ -10,20 +10,114 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.reading import attribute
-from torchspan._base.scratch import Scratch
+from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import RAISED, Call
 from torchspan.probes.describe import cache_neighbors
-from torchspan.probes.describe import cache_seen as seen
-from torchspan.probes.describe._values import known
-from torchspan.probes.describe.identity import engine_id
+from torchspan.probes.describe.common import LIST_LIMIT, engine_id, without_none
 from torchspan.semconv import CacheReason
 
+# --- results of the engine cache's parts ----------------------------------------------------------------------------
+# Keys of the scratch space. READ: (seconds, result), where the result is FOUND, NOTHING or RAISED.
+READ: Key[tuple[float, Any]] = Key("cache_read")
+FOUND, NOTHING = "found", "nothing"
+ENTRY: Key[int] = Key("cache_entry")
+PACKED: Key[int] = Key("cache_packed")
+STORED_ID: Key[str | None] = Key("cache_stored_id")
+SETTINGS: Key[list[str]] = Key("cache_settings")
+INPUTS: Key[bool] = Key("cache_inputs")
+REFIT: Key[float] = Key("cache_refit")
+ENGINE: Key[bool] = Key("cache_engine")
+EVICTED: Key[tuple[int, int]] = Key("cache_evicted")
+NOT_STORED: Key[str] = Key("cache_not_stored")
+
+
+def count_read(scratch: Scratch, _call: Call, result: Any, duration_s: float) -> None:
+    """`BaseEngineCache.check(self, hash)`: the entry or None."""
+    scratch[READ] = (duration_s, RAISED if result is RAISED else NOTHING if result is None else FOUND)
+
+
+def count_unpickled(scratch: Scratch, call: Call, _result: Any, _duration_s: float) -> None:
+    """`pickle.loads(data)` as `_engine_cache` calls it: the packed entry, from any cache."""
+    size = reading.size(call.get("data", position=0))
+    if size is not None:
+        scratch[ENTRY] = size
+
+
+def count_packed(scratch: Scratch, call: Call, result: Any, _duration_s: float) -> None:
+    """`BaseEngineCache.pack(serialized_engine, ...)` returns the packed entry."""
+    size = reading.size(result)
+    if size is not None:
+        scratch[PACKED] = size
+    scratch[STORED_ID] = engine_id(call.get("serialized_engine"))
+
+
+def count_settings(scratch: Scratch, _call: Call, result: Any, _duration_s: float) -> None:
+    """`settings_are_compatible(a, b)` returns (whether, names of the settings that differ)."""
+    if type(result) is not tuple or len(result) != 2:
+        return
+    compatible, differing = result
+    if compatible is False:
+        names = (reading.text(name) for name in reading.entries(differing) or ())
+        scratch[SETTINGS] = sorted(name for name in names if name is not None)[:LIST_LIMIT]
+
+
+def count_input(scratch: Scratch, _call: Call, result: Any, _duration_s: float) -> None:
+    """`Input.equivalent_spec(a, b)`, asked for each input."""
+    if reading.switch(result) is False:
+        scratch[INPUTS] = True
+
+
+def count_refit(scratch: Scratch, call: Call, _result: Any, duration_s: float) -> None:
+    """`_refit_single_trt_engine_with_gm(new_gm, old_engine, ...)`. Without an old engine, TensorRT could not read it."""
+    scratch[REFIT] = duration_s
+    scratch[ENGINE] = call.get("old_engine") is not None
+
+
+def entries(call: Call) -> tuple[int, int]:
+    """How many entries a `DiskEngineCache` has, and the bytes it counts as free, before it clears some."""
+    cache = call.get("self")
+    folder = reading.text(attribute(cache, "engine_cache_dir"))
+    count = 0 if folder is None else sum(1 for _ in Path(folder).iterdir())
+    return count, free_bytes(call)
+
+
+def count_evicted(scratch: Scratch, call: Call, _result: Any, _duration_s: float) -> None:
+    """`DiskEngineCache.clear_cache(self, needed_min_size)`."""
+    if call.before is None:
+        return
+    (count, free), (count_before, free_before) = entries(call), call.before
+    gone, freed = scratch.get(EVICTED, (0, 0))
+    scratch[EVICTED] = (gone + count_before - count, freed + free - free_before)
+
+
+def free_bytes(call: Call) -> int:
+    """The bytes that a `DiskEngineCache` counts as free before it saves."""
+    return reading.whole_number(attribute(call.get("self"), "available_engine_cache_size")) or 0
+
+
+def count_saved(scratch: Scratch, call: Call, _result: Any, _duration_s: float) -> None:
+    """`DiskEngineCache.save(self, hash, blob)`, which reports a refusal only in its log. The free space shows it."""
+    free, size = free_bytes(call), reading.size(call.get("blob"))
+    total = reading.whole_number(attribute(call.get("self"), "total_engine_cache_size"))
+    freed = scratch.get(EVICTED, (0, 0))[1]
+    if call.before is None or size is None or total is None or free < call.before + freed:
+        return
+    if size > total:
+        scratch[NOT_STORED] = CacheReason.LARGER_THAN_CACHE
+    elif size > free:
+        scratch[NOT_STORED] = CacheReason.CACHE_FULL
+    else:
+        scratch[NOT_STORED] = CacheReason.WRITE_FAILED
+
+
+# ------------------------------------------------------------------------------------------------------------------
 Facts = dict[str, Any]
 
 KEY_LENGTH = 16
@@ -69,14 +163,14 @@ def looked_up(call: Call, result: Any, scratch: Scratch) -> Facts:
     if result is not None:
         engine = attribute(result, "serialized_engine")
         facts: Facts = {semconv.ENGINE_SIZE: reading.size(engine), semconv.ENGINE_ID: engine_id(engine)}
-        return known({semconv.CACHE_RESULT: "hit", **facts, **_cost(scratch)})
+        return without_none({semconv.CACHE_RESULT: "hit", **facts, **_cost(scratch)})
     unavailable = _unavailable(call)
     if unavailable:
         return {semconv.CACHE_RESULT: "disabled", semconv.CACHE_REASON: unavailable}
-    found = scratch.get(seen.READ, (0.0, None))[1]
-    if found is not seen.FOUND and seen.ENTRY not in scratch:
+    outcome = scratch.get(READ, (0.0, None))[1]
+    if outcome is not FOUND and ENTRY not in scratch:
         return {semconv.CACHE_RESULT: "miss", **cache_neighbors.facts(call), **_cost(scratch)}
-    reason = CacheReason.OUTDATED_ENTRY if found is seen.NOTHING else CacheReason.IGNORED
+    reason = CacheReason.OUTDATED_ENTRY if outcome is NOTHING else CacheReason.IGNORED
     return {
         **_rejected(reason, scratch),
         semconv.FALLBACK_REASON_CLASSES: [semconv.FallbackReason.CACHE_ENTRY_REJECTED],
@@ -87,15 +181,15 @@ def lookup_failed(_call: Call, error: BaseException, scratch: Scratch) -> Facts:
     """An exception out of `pull_cached_engine`: an entry was rejected, unless it is an interrupt."""
     if not reading.is_a(error, Exception):
         return _cost(scratch)
-    if seen.SETTINGS in scratch:
-        return {**_rejected(CacheReason.SETTINGS, scratch), semconv.CACHE_SETTINGS: scratch[seen.SETTINGS]}
-    if seen.INPUTS in scratch:
+    if SETTINGS in scratch:
+        return {**_rejected(CacheReason.SETTINGS, scratch), semconv.CACHE_SETTINGS: scratch[SETTINGS]}
+    if INPUTS in scratch:
         return _rejected(CacheReason.INPUTS, scratch)
-    if seen.REFIT in scratch:
-        return _rejected(CacheReason.REFIT_FAILED if scratch[seen.ENGINE] else CacheReason.ENGINE_UNREADABLE, scratch)
+    if REFIT in scratch:
+        return _rejected(CacheReason.REFIT_FAILED if scratch[ENGINE] else CacheReason.ENGINE_UNREADABLE, scratch)
     if scratch.failed_child is not None:  # reading the engine is the only child before the refit
         return _rejected(CacheReason.ENGINE_UNREADABLE, scratch)
-    if scratch.get(seen.READ, (0.0, None))[1] is not RAISED and _raised_by_library(reading.traceback_of(error)):
+    if scratch.get(READ, (0.0, None))[1] is not RAISED and _raised_by_library(reading.traceback_of(error)):
         return _rejected(CacheReason.MALFORMED_ENTRY, scratch)
     return _rejected(CacheReason.UNREADABLE, scratch)
 
@@ -105,11 +199,11 @@ def _rejected(reason: str, scratch: Scratch) -> Facts:
 
 
 def _cost(scratch: Scratch) -> Facts:
-    return known(
+    return without_none(
         {
-            semconv.CACHE_ENTRY_SIZE: scratch.get(seen.ENTRY),
+            semconv.CACHE_ENTRY_SIZE: scratch.get(ENTRY),
             semconv.CACHE_READ_DURATION: _read_s(scratch),
-            semconv.CACHE_REFIT_DURATION: scratch.get(seen.REFIT),
+            semconv.CACHE_REFIT_DURATION: scratch.get(REFIT),
         }
     )
 
@@ -132,10 +226,10 @@ def _raised_by_library(entry: TracebackType | None) -> bool:
 # --- the insertion -----------------------------------------------------------------------------------------------
 def inserted(call: Call, result: Any, scratch: Scratch) -> Facts:
     """`insert_engine_to_cache`, which returns whether it tried."""
-    refusal = scratch.get(seen.NOT_STORED) if reading.switch(result) else _unavailable(call)
+    refusal = scratch.get(NOT_STORED) if reading.switch(result) else _unavailable(call)
     if refusal is not None or not reading.switch(result):
-        return known({semconv.CACHE_INSERTED: "refused", semconv.CACHE_REASON: refusal, **_stored(scratch)})
-    refreshed = scratch.get(seen.READ, (0.0, None))[1] is seen.FOUND
+        return without_none({semconv.CACHE_INSERTED: "refused", semconv.CACHE_REASON: refusal, **_stored(scratch)})
+    refreshed = scratch.get(READ, (0.0, None))[1] is FOUND
     return {semconv.CACHE_INSERTED: "refreshed" if refreshed else "inserted", **_stored(scratch)}
 
 
@@ -151,11 +245,11 @@ def insertion_failed(_call: Call, error: BaseException, scratch: Scratch) -> Fac
 
 
 def _stored(scratch: Scratch) -> Facts:
-    gone, freed = scratch.get(seen.EVICTED) or (None, None)
-    return known(
+    gone, freed = scratch.get(EVICTED) or (None, None)
+    return without_none(
         {
-            semconv.CACHE_ENTRY_SIZE: scratch.get(seen.PACKED),
-            semconv.ENGINE_ID: scratch.get(seen.STORED_ID),
+            semconv.CACHE_ENTRY_SIZE: scratch.get(PACKED),
+            semconv.ENGINE_ID: scratch.get(STORED_ID),
             semconv.CACHE_READ_DURATION: _read_s(scratch),
             semconv.CACHE_EVICTED: gone,
             semconv.CACHE_EVICTED_SIZE: freed,
@@ -165,5 +259,5 @@ def _stored(scratch: Scratch) -> Facts:
 
 def _read_s(scratch: Scratch) -> float | None:
     """Seconds that reading the entry took; None if nothing was read."""
-    read = scratch.get(seen.READ)
+    read = scratch.get(READ)
     return None if read is None else read[0]

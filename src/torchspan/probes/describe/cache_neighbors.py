@@ -23,7 +23,7 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.reading import attribute, is_a
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import LIST_LIMIT
+from torchspan.probes.describe.common import LIST_LIMIT
 from torchspan.semconv import CacheReason
 
 Facts = dict[str, Any]
@@ -61,19 +61,21 @@ def facts(call: Call) -> Facts:
     wanted, folder = _hash(call.get("hash_val")), _folder(call.get("engine_cache"))
     if wanted is None or folder is None:
         return {}
-    entries = [each for each in _entries(folder, wanted) if each.graph == wanted.graph and each != wanted]
+    entries = [
+        neighbor for neighbor in _entries(folder, wanted) if neighbor.graph == wanted.graph and neighbor != wanted
+    ]
     if not entries:
         return {}
-    other_settings = {each.settings for each in entries if each.inputs == wanted.inputs}
-    found = list(_differences(call.get("settings"), wanted.settings, other_settings))[:LIST_LIMIT]
+    other_settings = {neighbor.settings for neighbor in entries if neighbor.inputs == wanted.inputs}
+    differences = list(_differences(call.get("settings"), wanted.settings, other_settings))[:LIST_LIMIT]
     result: Facts = {
         semconv.CACHE_REASON: CacheReason.OTHER_SETTINGS if other_settings else CacheReason.OTHER_INPUTS,
         semconv.CACHE_NEIGHBORS: len(entries),
     }
-    if found:
-        result[semconv.CACHE_NEIGHBOR_SETTINGS] = [each.name for each in found]
-        result[semconv.CACHE_NEIGHBOR_STORED] = [each.stored for each in found]
-        result[semconv.CACHE_NEIGHBOR_REQUESTED] = [each.requested for each in found]
+    if differences:
+        result[semconv.CACHE_NEIGHBOR_SETTINGS] = [difference.name for difference in differences]
+        result[semconv.CACHE_NEIGHBOR_STORED] = [difference.stored for difference in differences]
+        result[semconv.CACHE_NEIGHBOR_REQUESTED] = [difference.requested for difference in differences]
     return result
 
 
@@ -95,9 +97,9 @@ def _entries(folder: str, like: _Hash) -> Iterator[_Hash]:
     length = sum(map(len, like))
     with contextlib.suppress(OSError), os.scandir(folder) as names:
         for entry in itertools.islice(names, NAMES_LIMIT):
-            found = _hash(entry.name) if len(entry.name) == length else None
-            if found is not None:
-                yield found
+            key = _hash(entry.name) if len(entry.name) == length else None
+            if key is not None:
+                yield key
 
 
 # --- which setting it is ----------------------------------------------------------------------------------------
@@ -134,7 +136,7 @@ def _alternatives(settings: Any, name: str, value: Any) -> Iterator[Any]:
     kinds = list(kind) if is_a(value, enum.Enum) and reading.is_of_library(kind) else ()
     candidates = (*kinds, *_LEVELS.get(name, ()), *_precisions(name), *_default(settings, name))
     by_text = {str(candidate): candidate for candidate in candidates}  # the hash is made from texts
-    yield from (each for text, each in by_text.items() if text != str(value))
+    yield from (dtype for text, dtype in by_text.items() if text != str(value))
 
 
 def _precisions(name: str) -> tuple[Any, ...]:
@@ -142,8 +144,8 @@ def _precisions(name: str) -> tuple[Any, ...]:
         return ()
     torch: Any = sys.modules.get("torch")
     library = getattr(sys.modules.get("torch_tensorrt._enums"), "dtype", None)
-    own = [getattr(library, each, None) for each in ("f16", "bf16")]
-    return (None, torch.float16, torch.bfloat16, *(each for each in own if each is not None))
+    own = [getattr(library, dtype_name, None) for dtype_name in ("f16", "bf16")]
+    return (None, torch.float16, torch.bfloat16, *(dtype for dtype in own if dtype is not None))
 
 
 def _default(settings: Any, name: str) -> tuple[Any, ...]:

@@ -14,15 +14,15 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import fallback, refusal
-from torchspan.probes.describe._values import (
+from torchspan.probes.describe.common import (
     LIST_LIMIT,
     calls,
     children,
     inputs,
-    known,
     model_class,
     operator_name,
     stand_in,
+    without_none,
 )
 from torchspan.semconv import FallbackReason
 
@@ -70,7 +70,7 @@ def of_exported_program(entry_point: str) -> Callable[[Call], Facts]:
     """A description of a function of an exported program, whose settings are all parameters."""
 
     def describe(call: Call) -> Facts:
-        return known(
+        return without_none(
             {
                 semconv.ENTRY_POINT: entry_point,
                 semconv.IR: "dynamo",
@@ -86,7 +86,7 @@ def of_module(entry_point: str) -> Callable[[Call], Facts]:
     """A description of a function of a module. Its arguments beyond its own parameters are settings."""
 
     def describe(call: Call) -> Facts:
-        return known(
+        return without_none(
             {
                 semconv.ENTRY_POINT: entry_point,
                 semconv.IR: reading.text(call.get("ir")),
@@ -110,7 +110,7 @@ def with_inputs(describe: Callable[[Call], Facts]) -> Callable[[Call], Facts]:
 
 def mutable_compile(call: Call) -> Facts:
     """`MutableTorchTensorRTModule.compile(self)`: at its first call, for a new shape, after a refit that failed."""
-    return known(
+    return without_none(
         {
             semconv.ENTRY_POINT: "torch_tensorrt.MutableTorchTensorRTModule",
             semconv.IR: "dynamo",
@@ -123,7 +123,7 @@ def torch_compile_backend(call: Call) -> Facts:
     """The backend of `torch.compile`, called by Dynamo once per graph."""
     context = getattr(sys.modules.get("torch._guards"), "CompileContext", None)
     compile_id = context.current_compile_id() if context is not None else None
-    return known(
+    return without_none(
         {
             semconv.ENTRY_POINT: FROM_DYNAMO,
             semconv.IR: "torch_compile",
@@ -196,7 +196,7 @@ def converter_support(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     if type(result) is not tuple or len(result) != 2:
         return {}
     supported, total = map(reading.whole_number, result)
-    return known({semconv.OPERATORS_SUPPORTED: supported, semconv.OPERATORS_TOTAL: total})
+    return without_none({semconv.OPERATORS_SUPPORTED: supported, semconv.OPERATORS_TOTAL: total})
 
 
 def attention_decomposed(_call: Call, _result: Any, _scratch: Scratch) -> Facts:
@@ -251,7 +251,10 @@ def skipped(graph: Any, scratch: Scratch) -> Facts:
     supported = any(reason == FallbackReason.MIN_BLOCK_SIZE for _name, reason in left)
     reason = FallbackReason.MIN_BLOCK_SIZE if supported else FallbackReason.NO_SUPPORTED_OPERATORS
     facts = fallback.facts(left, Counter([reason]), scratch)
-    reasons = [reason, *(each for each in facts.get(semconv.FALLBACK_REASON_CLASSES, []) if each != reason)]
+    reasons = [
+        reason,
+        *(class_name for class_name in facts.get(semconv.FALLBACK_REASON_CLASSES, []) if class_name != reason),
+    ]
     return {
         **fallback.totals(Counter(), Counter([reason])),  # a graph without an operator is left to PyTorch as well
         **facts,
@@ -264,8 +267,8 @@ def program_given(name: str) -> Callable[[Call], Any]:
     """A function that picks the argument `name` where it is an ExportedProgram, and None otherwise."""
 
     def pick(call: Call) -> Any:
-        given = call.get(name)
+        setting = call.get(name)
         kind = getattr(sys.modules.get("torch.export"), "ExportedProgram", None)
-        return given if kind is not None and issubclass(type(given), kind) else None
+        return setting if kind is not None and issubclass(type(setting), kind) else None
 
     return pick

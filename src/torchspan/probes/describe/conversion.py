@@ -11,9 +11,17 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute, whole_number
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import LIST_LIMIT, calls, inputs, is_node, known, operator_name, stand_in
 from torchspan.probes.describe.artifacts import file_size
-from torchspan.probes.describe.identity import engine_id
+from torchspan.probes.describe.common import (
+    LIST_LIMIT,
+    calls,
+    engine_id,
+    inputs,
+    is_node,
+    operator_name,
+    stand_in,
+    without_none,
+)
 
 Facts = dict[str, Any]
 
@@ -27,7 +35,7 @@ CONVERTERS_LIMIT = 1_000
 def convert(call: Call) -> Facts:
     """`convert_module(module, inputs, settings, name, engine_cache)`."""
     shapes, dtypes = inputs(call.get("inputs"))
-    return known(
+    return without_none(
         {
             semconv.ENGINE_NAME: reading.text(call.get("name")) or None,
             semconv.ENGINE_OPERATORS: sum(1 for _ in calls(call.get("module"))),
@@ -40,7 +48,7 @@ def convert(call: Call) -> Facts:
 def interpreted(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """`SerializedInterpreterResult`: the engine's bytes and outputs."""
     serialized, outputs = attribute(result, "serialized_engine"), reading.entries(attribute(result, "output_names"))
-    return known(
+    return without_none(
         {
             semconv.ENGINE_SIZE: reading.size(serialized),
             semconv.ENGINE_ID: engine_id(serialized),
@@ -73,7 +81,7 @@ def network(call: Call, _result: Any, scratch: Scratch) -> Facts:
         semconv.NETWORK_OUTPUTS: whole_number(attribute(net, "num_outputs")),
     }
     return {
-        **known(sizes),
+        **without_none(sizes),
         semconv.CONVERTER_OPERATORS: [name for name, _ in slowest],
         semconv.CONVERTER_COUNTS: [count for _, (count, _) in slowest],
         semconv.CONVERTER_DURATIONS: [seconds for _, (_, seconds) in slowest],
@@ -83,7 +91,7 @@ def network(call: Call, _result: Any, scratch: Scratch) -> Facts:
 def setup(call: Call) -> Facts:
     """`setup_engine(self)` of the module that wraps an engine."""
     module, serialized = call.get("self"), serialized_of(call)
-    return known(
+    return without_none(
         {
             semconv.ENGINE_NAME: reading.text(attribute(module, "name")) or None,
             semconv.ENGINE_ID: engine_id(serialized),
@@ -126,7 +134,7 @@ def timing_cache_in(call: Call) -> Facts:
     if _has_no_timing_cache():
         return {}
     size = file_size(call.get("timing_cache_path"))
-    return known(
+    return without_none(
         {semconv.TIMING_CACHE_FILE: "created" if size is None else "read", semconv.TIMING_CACHE_SIZE_BEFORE: size}
     )
 
@@ -135,7 +143,7 @@ def timing_cache_out(call: Call, _result: Any, _scratch: Scratch) -> Facts:
     """`TRTInterpreter._save_timing_cache(self, builder_config, timing_cache_path)`: what it wrote."""
     if _has_no_timing_cache():
         return {}
-    return known({semconv.TIMING_CACHE_SIZE_AFTER: file_size(call.get("timing_cache_path"))})
+    return without_none({semconv.TIMING_CACHE_SIZE_AFTER: file_size(call.get("timing_cache_path"))})
 
 
 def _has_no_timing_cache() -> bool:

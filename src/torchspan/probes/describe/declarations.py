@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan.probes.describe import place
-from torchspan.probes.describe._values import LIST_LIMIT, calls, known, meta
+from torchspan.probes.describe.common import LIST_LIMIT, calls, meta, without_none
 from torchspan.semconv.torch import Declared
 
 _READ = 2_000
@@ -33,11 +33,11 @@ class Declaration(NamedTuple):
     api: str
     function: str | None = None
     reason: str | None = None
-    where: place.Place | None = None
+    where: place.StackPlace | None = None
 
     def facts(self) -> dict[str, Any]:
         """The attributes of the event for it."""
-        return known(
+        return without_none(
             {
                 semconv.DECLARED_API: self.api,
                 semconv.DECLARED_FUNCTION: self.function,
@@ -88,20 +88,20 @@ def _message(text: str) -> str | None:
     return _reason(_MESSAGE.search(text)) or _reason(_POSITIONAL.search(text))
 
 
-def _reason(found: re.Match[str] | None) -> str | None:
-    reason = None if found is None else found["reason"].strip()
+def _reason(match: re.Match[str] | None) -> str | None:
+    reason = None if match is None else match["reason"].strip()
     return None if reason in _NO_REASON else reason
 
 
-def _disallowed(found: re.Match[str] | None) -> Declaration | None:
+def _disallowed(match: re.Match[str] | None) -> Declaration | None:
     """A disallowed function reads like one that Dynamo does not know. Dynamo's list distinguishes them."""
-    if found is None:
+    if match is None:
         return None
-    function = reading.loaded(found["module"], found["qualname"].rpartition(".")[2])
+    function = reading.loaded(match["module"], match["qualname"].rpartition(".")[2])
     ids = _ids("_disallowed_callable_ids")
     if function is None or ids is None or id(function) not in ids:
         return None
-    return Declaration(Declared.DISALLOW_IN_GRAPH, f"{found['module']}.{found['qualname'].rpartition('.')[2]}")
+    return Declaration(Declared.DISALLOW_IN_GRAPH, f"{match['module']}.{match['qualname'].rpartition('.')[2]}")
 
 
 # --- regions that are kept -------------------------------------------------------------------------------------------
@@ -116,9 +116,9 @@ _BLACK_BOXES = {
 def kept(graph_module: Any) -> list[Declaration]:
     """The first `LIST_LIMIT` functions, in the graph that Dynamo hands to a backend, that are kept as black boxes."""
     declarations: list[Declaration] = []
-    for each in _kept(graph_module):
-        if each not in declarations:
-            declarations.append(each)
+    for line in _kept(graph_module):
+        if line not in declarations:
+            declarations.append(line)
         if len(declarations) == LIST_LIMIT:
             break
     return declarations
@@ -146,13 +146,13 @@ def _black_box(target: Any) -> str | None:
 
 def _ids(name: str) -> set[int] | None:
     """The ids of the functions in one of Dynamo's lists (torch/_dynamo/trace_rules.py); None if it has not been used."""
-    held = reading.attribute(reading.loaded("torch._dynamo.trace_rules", name), "function_ids")
-    return held if type(held) is set else None
+    ids = reading.attribute(reading.loaded("torch._dynamo.trace_rules", name), "function_ids")
+    return ids if type(ids) is set else None
 
 
 # --- the stance ------------------------------------------------------------------------------------------------------
 def stance() -> dict[str, Any]:
     """The attribute of the stance that `torch.compiler.set_stance` has set; none for the default."""
-    held = reading.loaded("torch._dynamo.eval_frame", "_stance")
-    found = reading.text(reading.attribute(held, "stance"))
-    return {} if found in {None, "default"} else {semconv.COMPILE_STANCE: found}
+    stance = reading.loaded("torch._dynamo.eval_frame", "_stance")
+    text = reading.text(reading.attribute(stance, "stance"))
+    return {} if text in {None, "default"} else {semconv.COMPILE_STANCE: text}

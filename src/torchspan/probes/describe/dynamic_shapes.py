@@ -18,7 +18,7 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import LIST_LIMIT, NESTING_LIMIT, VISITS_LIMIT
+from torchspan.probes.describe.common import LIST_LIMIT, NESTING_LIMIT, VISITS_LIMIT
 
 _UNBOUNDED = "int_oo"
 """PyTorch's own word for no limit (torch/utils/_sympy/numbers.py)."""
@@ -39,7 +39,7 @@ def listed(model: Any, shapes: Any) -> list[str] | None:
     shapes: the specification, as `torch.export.export` takes it.
     """
     first: dict[int, str] = {}
-    found = []
+    dimensions = []
     for where, size in itertools.islice(_dimensions(model, shapes), LIST_LIMIT):
         wanted = _wanted(size)
         if wanted is None:
@@ -48,10 +48,10 @@ def listed(model: Any, shapes: Any) -> list[str] | None:
             (attribute(size, "root"), "derived from") if reading.has(size, "root") else (size, "equal to")
         )
         same_as = first.get(id(origin))
-        found.append(f"{where}: {wanted}" if same_as is None else f"{where}: {wanted}, {relation} {same_as}")
+        dimensions.append(f"{where}: {wanted}" if same_as is None else f"{where}: {wanted}, {relation} {same_as}")
         if _is_dimension(size):
             first.setdefault(id(size), where)
-    return found or None
+    return dimensions or None
 
 
 def named_dimensions(model: Any, shapes: Any) -> dict[str, str]:
@@ -66,10 +66,10 @@ _SOURCE = re.compile(r"L\['(?P<parameter>\w+)'\](?P<inside>(?:\[\d+\])*)\.size\(
 
 def of_source(text: str, call: Call) -> str | None:
     """The position of a dimension that PyTorch calls `L['x'].size()[0]`; None for any other text."""
-    found, known = _SOURCE.fullmatch(text), parameters(call.get("mod"))
-    if found is None or found["parameter"] not in known:
+    match, names = _SOURCE.fullmatch(text), parameters(call.get("mod"))
+    if match is None or match["parameter"] not in names:
         return None
-    return f"inputs[{known.index(found['parameter'])}]{found['inside']}.shape[{found['number']}]"
+    return f"inputs[{names.index(match['parameter'])}]{match['inside']}.shape[{match['number']}]"
 
 
 def parameters(model: Any) -> list[str]:

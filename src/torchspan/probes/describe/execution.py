@@ -10,7 +10,15 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute, whole_number
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import LIST_LIMIT, UNKNOWN, inputs, known, shape_list, stand_in, tensorrt_dtype
+from torchspan.probes.describe.common import (
+    LIST_LIMIT,
+    UNKNOWN,
+    inputs,
+    shape_list,
+    stand_in,
+    tensorrt_dtype,
+    without_none,
+)
 
 Facts = dict[str, Any]
 
@@ -23,7 +31,7 @@ def execute(engine: Any, tensors: Any, first: bool) -> Facts:
     """
     shapes, dtypes = inputs(tensors)
     name = reading.text(attribute(engine, "name"))
-    return known(
+    return without_none(
         {
             semconv.ENGINE_NAME: name.removesuffix("_engine") if name else None,
             semconv.INPUT_SHAPES: shapes,
@@ -36,8 +44,8 @@ def execute(engine: Any, tensors: Any, first: bool) -> Facts:
 
 def _handle(engine: Any) -> Any:
     """TensorRT's own object, by the names that the two runtimes give it."""
-    found = attribute(engine, "cuda_engine")
-    return attribute(engine, "engine") if found is None else found
+    inner = attribute(engine, "cuda_engine")
+    return attribute(engine, "engine") if inner is None else inner
 
 
 def run_context(context: Any, _tensors: Any, first: bool) -> Facts:
@@ -68,7 +76,7 @@ RUN_FAILED = "execution_failed"
 def new_context(call: Call) -> Facts:
     """`ICudaEngine.create_execution_context(self, ...)`: the engine, read only."""
     engine = call.args[0] if call.args else None
-    return known(
+    return without_none(
         {
             semconv.CONTEXT_LAYERS: whole_number(attribute(engine, "num_layers")),
             semconv.CONTEXT_TENSORS: whole_number(attribute(engine, "num_io_tensors")),

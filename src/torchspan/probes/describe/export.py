@@ -13,16 +13,16 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import dynamic_shapes, lowering
-from torchspan.probes.describe._values import (
+from torchspan.probes.describe.common import (
     LIST_LIMIT,
     UNKNOWN,
     calls,
     inputs,
-    known,
     leaves,
     model_class,
     node_count,
     operator_name,
+    without_none,
 )
 
 Facts = dict[str, Any]
@@ -31,13 +31,15 @@ Facts = dict[str, Any]
 # --- the request -----------------------------------------------------------------------------------------------------
 def trace(call: Call) -> Facts:
     """`torch_tensorrt.dynamo.trace(mod, inputs, ...)`, which is non-strict by default (its documentation)."""
-    given, keywords = (call.get("inputs"), call.get("arg_inputs")), call.get("kwarg_inputs")
-    shapes, dtypes = inputs(*given, keywords)
-    return known(
+    positional, keywords = (call.get("inputs"), call.get("arg_inputs")), call.get("kwarg_inputs")
+    shapes, dtypes = inputs(*positional, keywords)
+    return without_none(
         {
             semconv.MODEL_CLASS: model_class(call.get("mod")),
             semconv.STRICT: reading.switch(call.kwargs.get("strict", False)),
-            semconv.INPUT_NAMES: _names(call.get("mod"), given[0] if given[1] is None else given[1], keywords),
+            semconv.INPUT_NAMES: _names(
+                call.get("mod"), positional[0] if positional[1] is None else positional[1], keywords
+            ),
             semconv.INPUT_SHAPES: shapes,
             semconv.INPUT_DTYPES: dtypes,
         }
@@ -46,13 +48,13 @@ def trace(call: Call) -> Facts:
 
 def export(call: Call) -> Facts:
     """`torch.export.export(mod, args, kwargs, dynamic_shapes, strict=)`, and the function that it calls."""
-    given, keywords = call.get("args"), call.get("kwargs")
-    shapes, dtypes = inputs(given, keywords)
-    return known(
+    positional, keywords = call.get("args"), call.get("kwargs")
+    shapes, dtypes = inputs(positional, keywords)
+    return without_none(
         {
             semconv.MODEL_CLASS: model_class(call.get("mod")),
             semconv.STRICT: reading.switch(call.get("strict")),
-            semconv.INPUT_NAMES: _names(call.get("mod"), given, keywords),
+            semconv.INPUT_NAMES: _names(call.get("mod"), positional, keywords),
             semconv.INPUT_SHAPES: shapes,
             semconv.INPUT_DTYPES: dtypes,
             semconv.DYNAMIC_SHAPES: dynamic_shapes.asked(call),
@@ -68,7 +70,9 @@ def draft(call: Call) -> Facts:
 def decompose(call: Call) -> Facts:
     """`ExportedProgram.run_decompositions(self, decomp_table)`."""
     table = call.get("decomp_table")
-    return known({**lowering.graph_in(call), semconv.DECOMPOSITIONS_COUNT: len(table) if type(table) is dict else None})
+    return without_none(
+        {**lowering.graph_in(call), semconv.DECOMPOSITIONS_COUNT: len(table) if type(table) is dict else None}
+    )
 
 
 def _names(model: Any, positional: Any, keywords: Any) -> list[str] | None:
@@ -78,26 +82,26 @@ def _names(model: Any, positional: Any, keywords: Any) -> list[str] | None:
     """
     parameters = dynamic_shapes.parameters(model)
     by_position = itertools.zip_longest(reading.entries(positional) or (), parameters, fillvalue=UNKNOWN)
-    given = len(reading.entries(positional) or ())
-    named = [(name, value) for value, name in itertools.islice(by_position, given)]
-    found = [
+    count = len(reading.entries(positional) or ())
+    named = [(name, value) for value, name in itertools.islice(by_position, count)]
+    shapes = [
         own if own in parameters else name if name in parameters else UNKNOWN
         for name, value in (*named, *reading.pairs(keywords))
         for own in (reading.text(attribute(leaf, "name")) for leaf in leaves(value))
     ]
-    return found[:LIST_LIMIT] if any(each != UNKNOWN for each in found) else None
+    return shapes[:LIST_LIMIT] if any(shape != UNKNOWN for shape in shapes) else None
 
 
 # --- the result ------------------------------------------------------------------------------------------------------
 def exported(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """Size of an exported program, and its dynamic dimensions."""
     if not reading.is_of_library(type(result)):
-        return known({semconv.NODES_COUNT: node_count(result)})
+        return without_none({semconv.NODES_COUNT: node_count(result)})
     ranges = [
         f"{symbol}: [{bounds.lower}, {bounds.upper}]"
         for symbol, bounds in reading.pairs(result.range_constraints)[:LIST_LIMIT]
     ]
-    return known({semconv.NODES_COUNT: node_count(result), semconv.RANGE_CONSTRAINTS: ranges or None})
+    return without_none({semconv.NODES_COUNT: node_count(result), semconv.RANGE_CONSTRAINTS: ranges or None})
 
 
 def drafted(call: Call, result: Any, scratch: Scratch) -> Facts:
@@ -121,7 +125,7 @@ def resolved(call: Call, result: Any, scratch: Scratch) -> Facts:
         return {}
     asked = call.get("mod"), meant[0]
     scratch[dynamic_shapes.NAMED] = dynamic_shapes.named_dimensions(*asked)
-    return known({semconv.DYNAMIC_SHAPES: dynamic_shapes.listed(*asked)})
+    return without_none({semconv.DYNAMIC_SHAPES: dynamic_shapes.listed(*asked)})
 
 
 def decomposed(call: Call, result: Any, scratch: Scratch) -> Facts:

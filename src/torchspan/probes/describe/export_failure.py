@@ -17,7 +17,7 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import place
-from torchspan.probes.describe._values import LIST_LIMIT, known, operator_name
+from torchspan.probes.describe.common import LIST_LIMIT, operator_name, without_none
 from torchspan.probes.describe.dynamic_shapes import NAMED, named_dimensions, of_source
 from torchspan.semconv import ExportFailure
 
@@ -61,16 +61,16 @@ _MADE = re.compile(r'Sym\([^"\n]*\)" = (?P<operator>torch\.ops\.[\w.]+)\(')
 def export(call: Call, error: BaseException, scratch: Scratch) -> Facts:
     """`torch.export.export(mod, args, ..., dynamic_shapes=)` that raised. For exceptions that are not torch's, only class and place."""
     stack = reading.instance_dict(error).get("real_stack")  # of Dynamo, which runs no frame of the model
-    found = place.of_traceback(reading.traceback_of(error)) or place.of_summaries(stack)
-    facts: Facts = {} if found is None else found.facts()
+    origin = place.of_traceback(reading.traceback_of(error)) or place.of_summaries(stack)
+    facts: Facts = {} if origin is None else origin.facts()
     cause = f"{semconv.class_name(type(error))}{ExportFailure.RAISED}"
     if reading.is_of_library(type(error)):
         operator, violated = _operator(error), _violated(text_of(error)[:_SEARCHED], call, scratch)[:LIST_LIMIT]
         facts[semconv.EXPORT_FAILED_OPERATOR] = operator
         facts[semconv.VIOLATED_CONSTRAINTS] = violated or None
         cause = _violation(violated) or _about_operator(error, operator) or _refusal(error) or cause
-    where = "" if found is None else f", at {found.file}:{found.line} in {found.function}"
-    return known({**facts, semconv.EXPORT_FAILED_REASON: cause + where})
+    where = "" if origin is None else f", at {origin.file}:{origin.line} in {origin.function}"
+    return without_none({**facts, semconv.EXPORT_FAILED_REASON: cause + where})
 
 
 def _violation(violated: list[str]) -> str | None:
@@ -111,18 +111,18 @@ def _operator(error: BaseException) -> str | None:
     if reading.has(function, "_overloadname"):
         return operator_name(function)
     graph = attribute(error, "partial_fx_graph")  # GuardOnDataDependentSymNode
-    made = list(_MADE.finditer(graph[-_SEARCHED:])) if type(graph) is str else []
-    return made[-1]["operator"] if made else None
+    mentions = list(_MADE.finditer(graph[-_SEARCHED:])) if type(graph) is str else []
+    return mentions[-1]["operator"] if mentions else None
 
 
 def _violated(message: str, call: Call, scratch: Scratch) -> list[str]:
     if "Constraints violated" not in message:
         return []
     names = scratch.get(NAMED) or named_dimensions(call.get("mod"), call.get("dynamic_shapes"))
-    found = {}
+    facts = {}
     for pattern, kind in _VIOLATIONS:
-        for each in pattern.finditer(message):
-            words = [names.get(name) or of_source(name, call) or "?" for name in each.groups()]
+        for match in pattern.finditer(message):
+            words = [names.get(name) or of_source(name, call) or "?" for name in match.groups()]
             text = f"{words[0]}: {' '.join([kind, *words[1:]])}"
-            found[text] = each.start()
-    return sorted(found, key=lambda text: found[text])
+            facts[text] = match.start()
+    return sorted(facts, key=lambda text: facts[text])

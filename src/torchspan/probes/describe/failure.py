@@ -16,7 +16,7 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call, guarded
 from torchspan.probes.describe import place
-from torchspan.probes.describe._values import is_node, known, meta, nodes_of, operator_name
+from torchspan.probes.describe.common import is_node, meta, nodes_of, operator_name, without_none
 
 Facts = dict[str, Any]
 
@@ -30,19 +30,19 @@ def conversion(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
     interpreter = call.get("self")
     node = attribute(interpreter, "_cur_node")
     done = attribute(interpreter, "env")
-    converted = [each for each, _ in reading.pairs(done)] or reading.entries(done) or []
-    if not is_node(node) or any(each is node for each in converted):  # it failed before, between or after nodes
+    converted = [node for node, _ in reading.pairs(done)] or reading.entries(done) or []
+    if not is_node(node) or any(other is node for other in converted):  # it failed before, between or after nodes
         return {}
     nodes = list(nodes_of(node))
-    found = place.of_stack(meta(node, "stack_trace"))
-    return known(
+    origin = place.of_stack(meta(node, "stack_trace"))
+    return without_none(
         {
             semconv.FAILED_OPERATOR: operator_name(node.target) if node.op == "call_function" else node.op,
             semconv.FAILED_NODE_NAME: _generated_name(node),
-            semconv.FAILED_NODE_POSITION: next(place for place, each in enumerate(nodes, 1) if each is node),
+            semconv.FAILED_NODE_POSITION: next(place for place, other in enumerate(nodes, 1) if other is node),
             semconv.FAILED_NODES: len(nodes),
             semconv.FAILED_CONVERTER: _converter(reading.traceback_of(error)),
-            **({} if found is None else found.facts()),
+            **({} if origin is None else origin.facts()),
         }
     )
 
@@ -52,8 +52,8 @@ def _generated_name(node: Any) -> str | None:
     if not is_node(node) or node.op != "call_function":
         return None
     words = operator_name(node.target).lower().split(".")
-    made = {_plain(words[-1]), _plain("_".join(words[-2:])), _plain(words[-2]) if len(words) > 1 else ""}
-    return str(node.name) if _plain(_NUMBER.sub("", node.name)) in made else None
+    names = {_plain(words[-1]), _plain("_".join(words[-2:])), _plain(words[-2]) if len(words) > 1 else ""}
+    return str(node.name) if _plain(_NUMBER.sub("", node.name)) in names else None
 
 
 def _plain(name: str) -> str:
@@ -75,6 +75,8 @@ def qualified_name(function: Any) -> str | None:
     if function is None:
         return None
     function = reading.unwrapped(guarded(reading.unwrapped(function)))
-    module, qualname = (reading.text(attribute(function, each)) or "" for each in ("__module__", "__qualname__"))
+    module, qualname = (
+        reading.text(attribute(function, attribute_name)) or "" for attribute_name in ("__module__", "__qualname__")
+    )
     name = f"{module}.{qualname}"
     return name if _IDENTIFIER.fullmatch(name) and not name.startswith(".") and not name.endswith(".") else None

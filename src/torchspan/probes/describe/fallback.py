@@ -20,7 +20,7 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import refusal
-from torchspan.probes.describe._values import LIST_LIMIT, dtype_of, is_node, meta, operator_name, stand_in
+from torchspan.probes.describe.common import LIST_LIMIT, dtype_of, is_node, meta, operator_name, stand_in
 from torchspan.semconv import FallbackReason
 
 _OF_THE_CPU = re.compile(r"_for_cpu\b|mkldnn")
@@ -79,7 +79,7 @@ def count_verdict(scratch: Scratch, call: Call, supported: Any, _duration_s: flo
 
 def reason_of(node: Any, torch_executed_ops: Any) -> str:
     """The class of reason why a node is not supported, in the order in which upstream decides."""
-    if any(_is_complex(each) for each in (node, *refusal.inputs_of(node))):
+    if any(_is_complex(candidate) for candidate in (node, *refusal.inputs_of(node))):
         return FallbackReason.COMPLEX_DTYPE
     if _is_among(attribute(node, "target"), reading.entries(torch_executed_ops) or ()):
         return FallbackReason.USER_EXCLUDED
@@ -100,7 +100,7 @@ def _is_complex(node: Any) -> bool:
 def _is_among(target: Any, excluded: Iterable[Any]) -> bool:
     """Whether the target, or its name, is excluded. No `__eq__` of the program is called."""
     name = operator_name(target)
-    return any(each is target or (type(each) is str and each == name) for each in excluded)
+    return any(exclusion is target or (type(exclusion) is str and exclusion == name) for exclusion in excluded)
 
 
 def _can_be_asked(target: Any) -> bool:
@@ -117,8 +117,8 @@ def _converters(target: Any) -> Iterator[Any]:
     if not _can_be_asked(target):
         return
     for registry in reading.entries(attribute(_registry(), "registries")) or ():
-        found = registry.get(target, ()) if type(registry) is dict else ()
-        yield from found if reading.exactly(found, list, tuple) else (found,)
+        converters = registry.get(target, ()) if type(registry) is dict else ()
+        yield from converters if reading.exactly(converters, list, tuple) else (converters,)
 
 
 def _data_dependent_fallback() -> bool:
@@ -140,10 +140,10 @@ def left_in_torch(nodes: Iterable[Any], scratch: Scratch) -> Left:
     splitting added (they unpack what an engine returns) have no verdict and are not operators of the model.
     """
     verdicts = scratch.get(VERDICTS, {})
-    found = ((operator_name(node.target), verdicts.get(node.name)) for node in filter(is_node, nodes))
+    operators = ((operator_name(node.target), verdicts.get(node.name)) for node in filter(is_node, nodes))
     return [
         (name, FallbackReason.MIN_BLOCK_SIZE if verdict == SUPPORTED else verdict)
-        for name, verdict in found
+        for name, verdict in operators
         if verdict is not None
     ]
 
@@ -164,7 +164,7 @@ def unsupported_totals(scratch: Scratch) -> Facts:
             plan.get(key, ()) for key in (semconv.FALLBACK_TOTAL_REASONS, semconv.FALLBACK_TOTAL_OPERATORS)
         )
     else:
-        verdicts = Counter(each for each in scratch.get(VERDICTS, {}).values() if each != SUPPORTED)
+        verdicts = Counter(verdict for verdict in scratch.get(VERDICTS, {}).values() if verdict != SUPPORTED)
         reasons, counts = sorted(verdicts), [verdicts[verdict] for verdict in sorted(verdicts)]
     return {semconv.UNSUPPORTED_TOTAL_REASONS: reasons, semconv.UNSUPPORTED_TOTAL_OPERATORS: counts} if reasons else {}
 

@@ -3,20 +3,96 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.reading import attribute
 from torchspan.probes._actions import Facts
-from torchspan.probes.describe import graph_breaks, recompiles
-from torchspan.probes.describe._values import known
-from torchspan.probes.describe.graph_breaks import GraphBreak
-from torchspan.semconv.torch import FrameOutcome
+from torchspan.probes._call import Call
+from torchspan.probes.describe import declarations, place, recompiles
+from torchspan.probes.describe.common import first_match, without_none
+from torchspan.semconv.torch import BreakClass, Declared, FrameOutcome
 
+# --- graph breaks ---------------------------------------------------------------------------------------------------
+_SKIPS = "Failed to handle graph break gracefully"
+"""The beginning of a reason that leaves the whole frame to Python (torch/_dynamo/symbolic_convert.py)."""
+
+_CLASSES = (
+    (r"Call to `torch\._dynamo\.(?:graph_break|skip_frame|step_unsupported)\(\)`", BreakClass.REQUESTED),
+    (r".*torch\.(?:compiler|_dynamo)\.disable\b", BreakClass.DISABLED),
+    (r"Data.dependent branching|generic_jump", BreakClass.DATA_DEPENDENT_BRANCH),
+    (
+        r"Data.dependent|Dynamic (?:shape|slicing)|Unsupported Tensor\.item\(\)|.*unbacked",
+        BreakClass.DATA_DEPENDENT_VALUE,
+    ),
+    (r"Observed exception|.*\bexception\b", BreakClass.EXCEPTION),
+    (r".*context ?manager|.*contextlib", BreakClass.CONTEXT_MANAGER),
+    (r".*marked as skipped|.*\bskipped function", BreakClass.SKIPPED_FUNCTION),
+    (r".*\bbuiltin\b", BreakClass.BUILTIN),
+    (r".*\bnn\.Module\b", BreakClass.MODULE),
+    (r".*\b(?:Tensor|tensor|op|operator|fake)\b", BreakClass.OPERATOR),
+)
+"""The first expression that a type of graph break matches at its beginning gives its class."""
+
+_EXPLANATION = re.compile(r"^\s*Explanation: (.*)$", re.MULTILINE)
+_PROGRAMS_WORDS = re.compile(r"(?<=Message: ).*|(?<=\(reason: ).*(?=\))")
+"""The program's reason for a break that it requested."""
+
+
+class GraphBreak(NamedTuple):
+    """A graph break, by its facts. Its class is one of them."""
+
+    facts: Facts
+
+
+def graph_break(call: Call) -> GraphBreak | None:
+    """`InstructionTranslatorBase.log_graph_break(self, code_options, reason, exc)`; None for one that was logged before."""
+    error, reason = call.get("exc"), reading.text(call.get("reason")) or ""
+    if attribute(error, "logged") is True:
+        return None
+    raised_at = place.of_summaries(attribute(error, "real_stack"))
+    kind = _type(reason) or reading.text(attribute(error, "gb_type"))
+    facts = {**of_reason(reason, kind), **({} if raised_at is None else raised_at.facts())}
+    declared = declarations.of_break(reading.text(attribute(error, "msg")) or reason)
+    if declared is not None:
+        facts.update(declared.facts())
+        if declared.api == Declared.DISALLOW_IN_GRAPH:
+            facts[semconv.GRAPH_BREAK_CLASS] = BreakClass.REQUESTED
+    return GraphBreak({**facts, semconv.GRAPH_BREAK_SKIPS: reason.startswith(_SKIPS)})
+
+
+def of_reason(reason: str, kind: str | None = None) -> Facts:
+    """Class, type and explanation. kind: the type, if it is not the first line of the reason."""
+    kind = kind or reason.lstrip().partition("\n")[0]
+    explained = _EXPLANATION.search(reason)
+    return without_none(
+        {
+            semconv.GRAPH_BREAK_CLASS: class_of(kind),
+            semconv.GRAPH_BREAK_TYPE: kind,
+            semconv.GRAPH_BREAK_REASON: None if explained is None else _PROGRAMS_WORDS.sub("?", explained[1]),
+        }
+    )
+
+
+def class_of(kind: str) -> str:
+    """The class of a type of graph break (torch/_dynamo/graph_break_registry.json)."""
+    return first_match(_CLASSES, kind, BreakClass.OTHER)
+
+
+def _type(reason: str) -> str | None:
+    """The type of the break itself, if the reason begins with what Dynamo was doing: a paragraph that ends in a colon."""
+    first, _, rest = reason.partition("\n\n")
+    if not rest or not first.rstrip().endswith((":", "f(x, y):")):
+        return None
+    return rest.lstrip().partition("\n")[0]
+
+
+# ------------------------------------------------------------------------------------------------------------------
 RESTARTS_LIMIT = 20
 """Reasons of restarts that are listed."""
 
@@ -41,7 +117,7 @@ def function(code: Any, receiver: type | None = None) -> Facts:
 
 def summary(metrics: Any, code: Any) -> Facts:
     """The facts in `CompilationMetrics` about a frame of `code`: sizes, restarts, and the failure."""
-    return known(
+    return without_none(
         {
             semconv.GUARDS_COUNT: _number(metrics, "guard_count"),
             semconv.GRAPH_OPERATORS: _number(metrics, "graph_op_count"),
@@ -71,8 +147,8 @@ def limit_reason(error: BaseException | None) -> str | None:
 
 def first_line(text: Any) -> str | None:
     """The first line of a text; None for a value that is not a text."""
-    found = reading.text(text)
-    return None if found is None else found.lstrip().partition("\n")[0]
+    phrase = reading.text(text)
+    return None if phrase is None else phrase.lstrip().partition("\n")[0]
 
 
 def _number(metrics: Any, name: str) -> int | None:
@@ -81,8 +157,8 @@ def _number(metrics: Any, name: str) -> int | None:
 
 def _restarts(metrics: Any) -> list[str]:
     """In alphabetical order: Dynamo keeps them as a set."""
-    given = reading.entries(attribute(metrics, "restart_reasons")) or []
-    return sorted(filter(None, map(first_line, given)))[:RESTARTS_LIMIT]
+    restarts = reading.entries(attribute(metrics, "restart_reasons")) or []
+    return sorted(filter(None, map(first_line, restarts)))[:RESTARTS_LIMIT]
 
 
 _GAVE_UP = frozenset({"Unsupported", "SkipFrame"})
@@ -129,7 +205,7 @@ class Ending:
     def facts(self) -> Facts:
         """The outcome, and the class of the failure."""
         failure = self.swallowed if self.error is None else semconv.class_name(type(self.error))
-        return known({semconv.FRAME_OUTCOME: self.outcome, semconv.COMPILE_FAILURE_TYPE: failure})
+        return without_none({semconv.FRAME_OUTCOME: self.outcome, semconv.COMPILE_FAILURE_TYPE: failure})
 
     def left_to_python(self) -> GraphBreak | None:
         """The graph break for which the whole frame runs eagerly, as Dynamo sums it up. None if that has another cause."""
@@ -140,4 +216,4 @@ class Ending:
             semconv.CODE_FILE: reading.text(attribute(self.metrics, "fail_user_frame_filename")),
             semconv.CODE_LINE: _number(self.metrics, "fail_user_frame_lineno"),
         }
-        return GraphBreak({**graph_breaks.of_reason(reason), **known(place), semconv.GRAPH_BREAK_SKIPS: True})
+        return GraphBreak({**of_reason(reason), **without_none(place), semconv.GRAPH_BREAK_SKIPS: True})

@@ -8,7 +8,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import known, node_count
+from torchspan.probes.describe.common import node_count, without_none
 
 Facts = dict[str, Any]
 
@@ -16,12 +16,12 @@ Facts = dict[str, Any]
 def graph_in(call: Call) -> Facts:
     """The graph, module or exported program that the first argument is."""
     first = call.args[0] if call.args else next(iter(call.kwargs.values()), None)
-    return known({semconv.NODES_BEFORE: node_count(first)})
+    return without_none({semconv.NODES_BEFORE: node_count(first)})
 
 
 def graph_out(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """The graph that came back."""
-    return known({semconv.NODES_AFTER: node_count(result)})
+    return without_none({semconv.NODES_AFTER: node_count(result)})
 
 
 def lowering_pass(name: str, call: Call) -> Facts:

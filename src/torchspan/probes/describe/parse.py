@@ -10,8 +10,8 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import LIST_LIMIT, known
 from torchspan.probes.describe.artifacts import file_size as path_size
+from torchspan.probes.describe.common import LIST_LIMIT, without_none
 
 Facts = dict[str, Any]
 
@@ -29,12 +29,12 @@ class Before:
 
 def model_size(call: Call) -> Facts:
     """`OnnxParser.parse(self, model, path=None)`: the model is any buffer."""
-    return known({semconv.MODEL_SIZE: reading.size(call.get("model", position=1))})
+    return without_none({semconv.MODEL_SIZE: reading.size(call.get("model", position=1))})
 
 
 def file_size(call: Call) -> Facts:
     """`OnnxParser.parse_from_file(self, model)`: `model` is a path."""
-    return known({semconv.MODEL_SIZE: path_size(call.get("model", position=1))})
+    return without_none({semconv.MODEL_SIZE: path_size(call.get("model", position=1))})
 
 
 def parsed(call: Call, result: Any, _scratch: Scratch) -> Facts:
@@ -49,11 +49,11 @@ def parsed(call: Call, result: Any, _scratch: Scratch) -> Facts:
         semconv.NETWORK_LAYERS: reading.whole_number(reading.attribute(before.network, "num_layers")),
         semconv.PARSER_ERRORS: len(errors),
     }
-    return known({**facts, **_failure(errors)} if failed else facts)
+    return without_none({**facts, **_failure(errors)} if failed else facts)
 
 
-def _failure(found: list[Any]) -> Facts:
-    errors = [each for each in found if reading.is_of_library(type(each))]
+def _failure(parser_errors: list[Any]) -> Facts:
+    errors = [error for error in parser_errors if reading.is_of_library(type(error))]
     if not errors:
         return {semconv.ERROR_TYPE: PARSE_FAILED}
     operators = dict.fromkeys(error.node_operator() for error in errors if error.node_operator())

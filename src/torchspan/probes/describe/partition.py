@@ -13,7 +13,7 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import fallback
-from torchspan.probes.describe._values import LIST_LIMIT, calls, children, graph_of, nodes, operator_name
+from torchspan.probes.describe.common import LIST_LIMIT, calls, children, graph_of, nodes, operator_name
 from torchspan.probes.describe.compilation import ENGINE_PREFIX
 
 Facts = dict[str, Any]

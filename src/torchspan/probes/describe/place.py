@@ -23,7 +23,7 @@ _GENERATED = "<eval_with_key>"
 """torch.fx's name for the files of the code that it generates."""
 
 
-class Place(NamedTuple):
+class StackPlace(NamedTuple):
     """A line of a function in a file."""
 
     file: str
@@ -35,35 +35,35 @@ class Place(NamedTuple):
         return {semconv.CODE_FILE: self.file, semconv.CODE_LINE: self.line, semconv.CODE_FUNCTION: self.function}
 
 
-def of_stack(text: Any) -> Place | None:
+def of_stack(text: Any) -> StackPlace | None:
     """The innermost place of the program in a stack as text (`node.stack_trace`); None if every frame is a library's."""
-    found = _FRAME.finditer(text if type(text) is str else "")
-    return _innermost(Place(each["file"], int(each["line"]), each["function"]) for each in found)
+    matches = _FRAME.finditer(text if type(text) is str else "")
+    return _innermost(StackPlace(match["file"], int(match["line"]), match["function"]) for match in matches)
 
 
-def of_traceback(entry: TracebackType | None) -> Place | None:
+def of_traceback(entry: TracebackType | None) -> StackPlace | None:
     """The innermost place of the program in a traceback; None if every frame is a library's."""
     return _innermost(_places(entry))
 
 
-def of_summaries(stack: Any) -> Place | None:
+def of_summaries(stack: Any) -> StackPlace | None:
     """The innermost place of the program among `traceback.FrameSummary` objects; None if there is none."""
-    found = [each for each in reading.entries(stack) or () if type(each) is FrameSummary]
-    return _innermost(Place(each.filename, each.lineno or 0, each.name) for each in found)
+    summaries = [summary for summary in reading.entries(stack) or () if type(summary) is FrameSummary]
+    return _innermost(StackPlace(summary.filename, summary.lineno or 0, summary.name) for summary in summaries)
 
 
-def _places(entry: TracebackType | None) -> Iterator[Place]:
+def _places(entry: TracebackType | None) -> Iterator[StackPlace]:
     while entry is not None:
         code = entry.tb_frame.f_code
-        yield Place(code.co_filename, entry.tb_lineno, code.co_name)
+        yield StackPlace(code.co_filename, entry.tb_lineno, code.co_name)
         entry = entry.tb_next
 
 
-def _innermost(places: Iterable[Place]) -> Place | None:
+def _innermost(places: Iterable[StackPlace]) -> StackPlace | None:
     folders = tuple(_folders())
     mine = [place for place in places if not place.file.startswith((*folders, _GENERATED))]
     # A function that a library generated is in `<string>`, as is the program of `python -c`: files come first.
-    in_files = [each for each in mine if not each.file.startswith("<")]
+    in_files = [place for place in mine if not place.file.startswith("<")]
     return next(reversed(in_files or mine), None)
 
 

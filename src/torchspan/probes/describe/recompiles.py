@@ -10,7 +10,7 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.reading import attribute
 from torchspan.probes._actions import Facts
-from torchspan.probes.describe._values import first_match, known
+from torchspan.probes.describe.common import first_match, without_none
 from torchspan.semconv.torch import GuardClass
 
 KEYS = (semconv.RECOMPILE_CLASS, semconv.RECOMPILE_REASON, semconv.RECOMPILE_LIMIT)
@@ -78,4 +78,4 @@ def class_of(guard: str) -> str:
 def limit(metrics: object) -> Facts:
     """Which recompile limit was reached, where one was."""
     match = _LIMIT.search(reading.text(attribute(metrics, "fail_reason")) or "")
-    return known({semconv.RECOMPILE_LIMIT: None if match is None else match[1]})
+    return without_none({semconv.RECOMPILE_LIMIT: None if match is None else match[1]})

@@ -11,7 +11,7 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import fallback
-from torchspan.probes.describe._values import children, known, model_class
+from torchspan.probes.describe.common import children, model_class, without_none
 from torchspan.probes.describe.compilation import ENGINE_PREFIX, skipped
 
 Facts = dict[str, Any]
@@ -19,7 +19,7 @@ Facts = dict[str, Any]
 
 def refit_module_weights(call: Call) -> Facts:
     """`torch_tensorrt.dynamo.refit_module_weights(compiled_module, new_weight_module, in_place=)`."""
-    return known(
+    return without_none(
         {
             semconv.ENTRY_POINT: "torch_tensorrt.dynamo.refit_module_weights",
             semconv.MODEL_CLASS: model_class(call.get("new_weight_module")),
@@ -30,7 +30,7 @@ def refit_module_weights(call: Call) -> Facts:
 
 def mutable_refit(call: Call) -> Facts:
     """`MutableTorchTensorRTModule.refit_gm(self)`: the module noticed at a call that its weights were changed."""
-    return known(
+    return without_none(
         {
             semconv.ENTRY_POINT: "torch_tensorrt.MutableTorchTensorRTModule",
             semconv.MODEL_CLASS: model_class(attribute(call.get("self"), "original_model")),
@@ -55,4 +55,4 @@ def refitted(_call: Call, result: Any, scratch: Scratch) -> Facts:
 
 def outputs_match(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """`check_module_output` returns whether the refitted module computes what the model does. A difference is only logged."""
-    return known({semconv.REFIT_OUTPUTS_MATCH: reading.switch(result)})
+    return without_none({semconv.REFIT_OUTPUTS_MATCH: reading.switch(result)})

@@ -17,7 +17,7 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key, Scratch
-from torchspan.probes.describe._values import (
+from torchspan.probes.describe.common import (
     LIST_LIMIT,
     dtype_name,
     dtype_of,
@@ -58,21 +58,23 @@ def note(scratch: Scratch, node: Any, candidates: Iterable[Any], *, assume_dynam
     name = operator_name(attribute(node, "target"))
     if name in refusals or len(refusals) >= LIST_LIMIT:
         return
-    is_dynamic = not assume_dynamic and any(_is_dynamic(each) for each in (node, *inputs_of(node)))
-    named = dict.fromkeys(each for candidate in candidates for each in _refusing(candidate, is_dynamic=is_dynamic))
+    is_dynamic = not assume_dynamic and any(_is_dynamic(neighbor) for neighbor in (node, *inputs_of(node)))
+    named = dict.fromkeys(
+        validator for candidate in candidates for validator in _refusing(candidate, is_dynamic=is_dynamic)
+    )
     refusals[name] = Refusal(", ".join(list(named)[:_NAMES_LIMIT]), ", ".join(_arguments(node)))
 
 
 def facts(scratch: Scratch, operators: Iterable[str]) -> Facts:
     """The attributes for those of the operators that were refused."""
     wanted = set(operators)
-    found = [(name, each) for name, each in scratch.get(REFUSALS, {}).items() if name in wanted]
-    if not found:
+    refusals = [(name, refused) for name, refused in scratch.get(REFUSALS, {}).items() if name in wanted]
+    if not refusals:
         return {}
     return {
-        semconv.REFUSED_OPERATORS: [name for name, _ in found],
-        semconv.REFUSED_VALIDATORS: [each.validators for _, each in found],
-        semconv.REFUSED_ARGUMENTS: [each.arguments for _, each in found],
+        semconv.REFUSED_OPERATORS: [name for name, _ in refusals],
+        semconv.REFUSED_VALIDATORS: [refused.validators for _, refused in refusals],
+        semconv.REFUSED_ARGUMENTS: [refused.arguments for _, refused in refusals],
     }
 
 
@@ -87,12 +89,14 @@ def _names(validator: Any) -> Iterator[str]:
     """`module.function`. For a function made by another, the maker; for a lambda, the functions that it calls."""
     if reading.is_a(validator, functools.partial):
         validator = attribute(validator, "func")
-    module, name = (reading.text(attribute(validator, each)) or "" for each in ("__module__", "__qualname__"))
+    module, name = (
+        reading.text(attribute(validator, attribute_name)) or "" for attribute_name in ("__module__", "__qualname__")
+    )
     name = name.partition(".<locals>")[0]
     if name == "<lambda>" and type(validator) is FunctionType:
         variables = validator.__globals__
-        called = (each for each in validator.__code__.co_names if callable(variables.get(each)))
-        yield from (f"{module}.{each}" for each in called)
+        called = (called_name for called_name in validator.__code__.co_names if callable(variables.get(called_name)))
+        yield from (f"{module}.{name}" for name in called)
     elif _IDENTIFIER.fullmatch(f"{module}.{name}"):
         yield f"{module}.{name}"
 
@@ -100,7 +104,7 @@ def _names(validator: Any) -> Iterator[str]:
 def _arguments(node: Any) -> Iterator[str]:
     """`self: float32`, `dim`: names from the operator's schema, with the data type of a tensor and nothing of other values."""
     schema = reading.entries(attribute(attribute(attribute(node, "target"), "_schema"), "arguments")) or []
-    names = [reading.text(attribute(each, "name")) for each in schema]
+    names = [reading.text(attribute(argument, "name")) for argument in schema]
     for index, value in enumerate(reading.entries(attribute(node, "args")) or ()):
         yield _argument((names[index] if index < len(names) else None) or f"argument {index}", value)
     for name, value in reading.pairs(attribute(node, "kwargs")):
@@ -109,10 +113,10 @@ def _arguments(node: Any) -> Iterator[str]:
 
 def _argument(name: str, value: Any) -> str:
     values = [leaf for node in leaves(value) for leaf in leaves(meta(node, "val"))]
-    dtypes = dict.fromkeys(dtype_name(dtype_of(each)) for each in values)
+    dtypes = dict.fromkeys(dtype_name(dtype_of(value)) for value in values)
     kinds = [
         *(dtype for dtype in dtypes if dtype is not None),
-        *(["dynamic"] if any(_has_symbols(each) for each in values) else []),
+        *(["dynamic"] if any(_has_symbols(value) for value in values) else []),
     ]
     return f"{name}: {' '.join(kinds)}" if kinds else name
 
@@ -131,5 +135,7 @@ def _has_symbols(value: Any) -> bool:
 def inputs_of(node: Any) -> list[Any]:
     """The nodes whose results a node takes."""
     return [
-        each for each in reading.entries(attribute(node, "all_input_nodes")) or () if reading.only_stores(type(each))
+        neighbor
+        for neighbor in reading.entries(attribute(node, "all_input_nodes")) or ()
+        if reading.only_stores(type(neighbor))
     ]

@@ -10,8 +10,7 @@ from functools import partial
 
 from torchspan import phase
 from torchspan.probes._actions import Record, Tap, Watch
-from torchspan.probes._probe import Probe
-from torchspan.probes._target import Function, Lock, Method
+from torchspan.probes._probe import Function, Lock, Method, Probe
 
 row = partial(Probe, library="torch")
 

@@ -7,8 +7,7 @@ from functools import partial
 
 from torchspan import phase, semconv
 from torchspan.probes._actions import Annotate, Record, Shares, Step
-from torchspan.probes._probe import Probe
-from torchspan.probes._target import Function, Method
+from torchspan.probes._probe import Function, Method, Probe
 from torchspan.probes.describe import compilation, export, export_failure, lowering
 
 _row = partial(Probe, library="torch")

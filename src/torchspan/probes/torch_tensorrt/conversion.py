@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from torchspan import phase, semconv
 from torchspan.probes._actions import Annotate, Record, Shares, Step, Tally, Tap, Watch
-from torchspan.probes._probe import Probe
-from torchspan.probes._target import Constant, Function, Member, Method
-from torchspan.probes.describe import cache, cache_seen, conversion, failure
+from torchspan.probes._probe import Function, InnerName, Method, Probe, WatchedObject
+from torchspan.probes.describe import cache, conversion, failure
 from torchspan.probes.torch_tensorrt._row import row
 
 _CONVERT = (
@@ -46,29 +45,29 @@ _CONVERT = (
     ),
     row(
         target=Method("torch_tensorrt.dynamo._engine_cache:BaseEngineCache.check"),
-        action=Step(tally=Tally((phase.CACHE_LOOKUP, phase.CACHE_INSERT), cache_seen.count_read, counts_failures=True)),
+        action=Step(tally=Tally((phase.CACHE_LOOKUP, phase.CACHE_INSERT), cache.count_read, counts_failures=True)),
         why="reading from a cache store, including the user's (unless it overrides `check`)",
     ),
     row(
-        target=Member("torch_tensorrt.dynamo._engine_cache:pickle.loads"),
-        action=Tally((phase.CACHE_LOOKUP,), cache_seen.count_unpickled, counts_failures=True),
+        target=InnerName("torch_tensorrt.dynamo._engine_cache:pickle.loads"),
+        action=Tally((phase.CACHE_LOOKUP,), cache.count_unpickled, counts_failures=True),
         why="the packed entry as it is read, from any cache: its size, and the fact that it existed, where the library "
         "then reports that there was none",
     ),
     row(
         target=Function("torch_tensorrt.dynamo._settings:settings_are_compatible"),
-        action=Tally((phase.CACHE_LOOKUP,), cache_seen.count_settings),
+        action=Tally((phase.CACHE_LOOKUP,), cache.count_settings),
         why="which settings of an entry differ; upstream raises a bare AssertionError",
     ),
     row(
         target=Method("torch_tensorrt._Input:Input.equivalent_spec"),
-        action=Tally((phase.CACHE_LOOKUP,), cache_seen.count_input),
+        action=Tally((phase.CACHE_LOOKUP,), cache.count_input),
         why="whether an entry was built for these inputs; upstream raises a bare AssertionError",
     ),
     row(
         target=Function("torch_tensorrt.dynamo._refit:_refit_single_trt_engine_with_gm"),
         action=Step(
-            tally=Tally((phase.CACHE_LOOKUP,), cache_seen.count_refit, counts_failures=True),
+            tally=Tally((phase.CACHE_LOOKUP,), cache.count_refit, counts_failures=True),
             invalidates=conversion.refitted_engine,
         ),
         why="what a cache hit costs: the engine gets this model's weights, and is another engine from then on",
@@ -85,17 +84,17 @@ _CONVERT = (
     ),
     row(
         target=Method("torch_tensorrt.dynamo._engine_cache:BaseEngineCache.pack"),
-        action=Tally((phase.CACHE_INSERT,), cache_seen.count_packed),
+        action=Tally((phase.CACHE_INSERT,), cache.count_packed),
         why="the packed entry as it is stored, in any cache: its size",
     ),
     row(
         target=Method("torch_tensorrt.dynamo._engine_cache:DiskEngineCache.clear_cache"),
-        action=Tally((phase.CACHE_INSERT,), cache_seen.count_evicted, before=cache_seen.entries),
+        action=Tally((phase.CACHE_INSERT,), cache.count_evicted, before=cache.entries),
         why="entries removed for a new one",
     ),
     row(
         target=Method("torch_tensorrt.dynamo._engine_cache:DiskEngineCache.save"),
-        action=Tally((phase.CACHE_INSERT,), cache_seen.count_saved, before=cache_seen.free_bytes),
+        action=Tally((phase.CACHE_INSERT,), cache.count_saved, before=cache.free_bytes),
         why="a refused entry is a line in the log and counts as inserted",
     ),
     row(
@@ -114,7 +113,7 @@ _CONVERT = (
         why="converter time by kind of operator; converters come from a registry, not by name",
     ),
     row(
-        target=Constant("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRT_INTERPRETER_CALL_PRE_OBSERVER"),
+        target=WatchedObject("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRT_INTERPRETER_CALL_PRE_OBSERVER"),
         action=Watch(),
         why="the library's only observer; it fires where construct_network starts, and only in the thread that "
         "registered (its callbacks are in a context variable)",

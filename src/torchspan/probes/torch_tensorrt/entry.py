@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from torchspan import phase
 from torchspan.probes._actions import Annotate, Record, Shares, Step, Watch
-from torchspan.probes._probe import Probe
-from torchspan.probes._target import Function, Method
+from torchspan.probes._probe import Function, Method, Probe
 from torchspan.probes.describe import artifacts, compilation, refit
 from torchspan.probes.torch_tensorrt._row import row
 

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.probes._actions import Arguments, Creates, Record, Run, Step, Tap, Watch
-from torchspan.probes._probe import Probe
-from torchspan.probes._target import Method, Operator
+from torchspan.probes._actions import Arguments, Creates, Record, Runs, Step, Tap, Watch
+from torchspan.probes._probe import CustomOperator, Method, Probe
 from torchspan.probes.describe import conversion, execution
 from torchspan.probes.torch_tensorrt._row import row
 
@@ -17,7 +16,7 @@ _RUN = (
             phase.SETUP_ENGINE,
             start=conversion.setup,
             end=conversion.was_set_up,
-            creates=Creates(made=conversion.engine_of_module, serialized=conversion.serialized_of),
+            creates=Creates(runner=conversion.engine_of_module, serialized=conversion.serialized_of),
         ),
         why="makes a runnable engine of a serialized one",
     ),
@@ -29,7 +28,7 @@ _RUN = (
             phase.SETUP_ENGINE,
             start=conversion.setup,
             end=conversion.was_set_up,
-            creates=Creates(made=conversion.module_itself, serialized=conversion.serialized_of),
+            creates=Creates(runner=conversion.module_itself, serialized=conversion.serialized_of),
         ),
         until=(2, 12),
         why="the same in the older Python runtime",
@@ -53,8 +52,8 @@ _RUN = (
         why="makes the execution context late, at the first run; one reason why that run is slow",
     ),
     row(
-        target=Operator("torch.ops:tensorrt.execute_engine"),
-        action=Run(
+        target=CustomOperator("torch.ops:tensorrt.execute_engine"),
+        action=Runs(
             phase=phase.EXECUTE,
             describe=execution.execute,
             arguments=Arguments(names=("input_tensors", "engine"), engine=1, inputs=0),
@@ -70,7 +69,7 @@ _RUN = (
     ),
     row(
         target=Method("torch_tensorrt.dynamo.runtime._PythonTorchTensorRTModule:PythonTorchTensorRTModule.forward"),
-        action=Run(phase=phase.EXECUTE, describe=execution.execute),
+        action=Runs(phase=phase.EXECUTE, describe=execution.execute),
         until=(2, 12),
         why="the older Python runtime runs engines itself, without the operator",
     ),

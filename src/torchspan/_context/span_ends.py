@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notifies of the end of spans that another part of the program opened.
+
+OpenTelemetry's API has no event for that, and a span processor belongs to a provider that may be the user's. So `end` is
+replaced on the class of a watched span, once for all of torchspan, while a span is watched. Nothing here imports
+OpenTelemetry: any object with `is_recording()` and `end()` is a span.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.forks import held_by_forks
+from torchspan._base.logs import Log
+from torchspan._base.patching import Function, Patches
+
+logger = Log("torchspan")
+
+Callback = Callable[[Any], object]
+
+CLASSES_LIMIT = 100
+"""Classes of spans whose `end` is replaced: a program may make classes at run time."""
+
+
+class SpanEnds:
+    """Calls back just before a span ends, while attributes can still be written.
+
+    It keeps no span alive: one that is released without an end is forgotten. Every method may be called from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._boundary = ErrorBoundary("A callback before the end of a span failed; the span ends as usual.")
+
+    def watch(self, span: Any, callback: Callback) -> bool:
+        """Call `callback(span)` once, when `span.end` is called and before it does anything. Returns whether that will happen.
+
+        It will not happen for a span that does not record, for one whose class cannot be changed, for one that cannot be
+        referenced weakly, and after `close`. Several callbacks of one span run in the order of these calls. An exception of a
+        callback is logged once and does not reach the caller of `end`. A span that another thread is ending meanwhile may be missed.
+        A callback that refers to the span keeps it alive.
+        """
+        if not (self._boundary.is_open and span.is_recording()):
+            return False
+        try:
+            _replace_end(type(span), self)
+            watched = _WATCHED.get(id(span)) or _WATCHED.setdefault(id(span), _Watched(span))
+        except (TypeError, AttributeError, StopIteration):
+            logger.debug("The end of a %s cannot be watched.", type(span), exc_info=True)
+            return False
+        watched.callbacks.append((self, callback))
+        return True
+
+    def close(self) -> None:
+        """Call nothing from now on. `end` is restored when the last `SpanEnds` that watched is closed."""
+        self._boundary.close()
+        with _LOCK:
+            _EndsState.users.discard(self)
+            if not _EndsState.users:
+                _WATCHED.clear()
+                _EndsState.classes.clear()
+                _EndsState.holders.clear()
+                _EndsState.patches.undo()
+
+    def call(self, callback: Callback, span: Any) -> None:
+        """Call `callback(span)`, whatever it raises. Does nothing after `close`."""
+        self._boundary.attempt(callback, span)
+
+
+class _Watched:
+    """The callbacks of one span. It is removed from the table when the span is freed."""
+
+    __slots__ = ("callbacks", "reference")
+
+    def __init__(self, span: Any) -> None:
+        key = id(span)
+        self.reference = weakref.ref(span, lambda _reference: _WATCHED.pop(key, None))
+        self.callbacks: deque[tuple[SpanEnds, Callback]] = deque()
+
+
+_WATCHED: dict[int, _Watched] = {}
+"""The spans that are watched, by their ids, because the class of a span may define any hash and equality."""
+
+
+class _EndsState:
+    """One for the process. Changed only under the lock."""
+
+    users: set[SpanEnds] = set()  # noqa: RUF012 - one for the process
+    holders: set[type] = set()  # noqa: RUF012
+    """Classes whose `end` is replaced."""
+    classes: set[type] = set()  # noqa: RUF012
+    """Classes of spans that are known to have such an `end`."""
+    patches = Patches()
+
+
+def _replace_end(kind: type, user: SpanEnds) -> None:
+    """Replace `end` on `kind`, or on the class from which `kind` inherits it, unless that has been done."""
+    if kind in _EndsState.classes and user in _EndsState.users:
+        return
+    with _LOCK:
+        _EndsState.users.add(user)
+        holder = next(base for base in kind.__mro__ if "end" in vars(base))
+        if holder not in _EndsState.holders:
+            if len(_EndsState.holders) >= CLASSES_LIMIT:
+                raise TypeError(f"the ends of {CLASSES_LIMIT} classes are watched already")
+            _EndsState.patches.replace_shared(holder, "end", _ending)
+            _EndsState.holders.add(holder)
+        if len(_EndsState.classes) < CLASSES_LIMIT:
+            _EndsState.classes.add(kind)
+
+
+def _ending(original: Function) -> Function:
+    def end(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if id(self) in _WATCHED:
+            _notify(self)
+        return original(self, *args, **kwargs)
+
+    return end
+
+
+def _notify(span: Any) -> None:
+    watched = _WATCHED.pop(id(span), None)
+    if watched is None or watched.reference() is not span:
+        return
+    while watched.callbacks:
+        user, callback = watched.callbacks.popleft()
+        user.call(callback, span)
+
+
+_LOCK = threading.RLock()
+
+held_by_forks(_LOCK)

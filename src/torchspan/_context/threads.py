@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Propagates values into threads and pools of threads, into which Python propagates no context variable.
+
+After `add(carrier)`, the value that the `ContextCarrier` has where a thread is started or a work item is submitted applies in that
+thread, or around that item. A pool's worker is not its first item, and starts without values.
+
+This module is not in `propagation`, because two parts need it that do not know each other. `propagation` propagates OpenTelemetry's
+context. `subscribers` propagate thread-local callbacks and work without OpenTelemetry. There is one mechanism for both, because
+separate wrappers around the same names could not be removed in any order. Names of the standard library are replaced while there is
+a carrier.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from operator import methodcaller
+from typing import Any, TypeVar
+
+from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.forks import held_by_forks
+from torchspan._base.import_hooks import Undo, when_imported
+from torchspan._base.patching import Function, Patches
+from torchspan._base.reading import is_a
+
+__all__ = ["ContextCarrier", "Inside", "add", "remove", "within"]
+
+T = TypeVar("T")
+
+
+class ContextCarrier(ErrorBoundary, ABC):
+    """One value that is propagated with the work, defined by a subclass. If a method raises, the value is not propagated."""
+
+    @property
+    @abstractmethod
+    def outside(self) -> Any:
+        """The empty value."""
+
+    @abstractmethod
+    def for_thread(self) -> Any:
+        """The value for a thread that is started here, which may outlive the running work. None if there is no value."""
+
+    @abstractmethod
+    def for_item(self) -> Any:
+        """The value for a work item that is submitted here. None if there is no value."""
+
+    @abstractmethod
+    def enter(self, value: Any) -> Any:
+        """Set `value` here. Returns the argument of `leave`, which is not None."""
+
+    @abstractmethod
+    def leave(self, before: Any) -> None:
+        """Restore the value before `enter`."""
+
+
+Values = Iterable[tuple[ContextCarrier, Any]]
+
+
+def add(carrier: ContextCarrier) -> None:
+    """Propagate the value of `carrier` from now on. A second call does nothing."""
+    if carrier in _CarrierState.carriers:
+        return
+    with _LOCK:
+        if carrier not in _CarrierState.carriers:
+            _CarrierState.carriers = (*_CarrierState.carriers, carrier)
+        if _CarrierState.replacements is None:
+            _CarrierState.replacements = _Replacements()
+
+
+def remove(carrier: ContextCarrier) -> None:
+    """Stop propagating this carrier's value. Values that are under way still arrive. A second call does nothing."""
+    if carrier not in _CarrierState.carriers:
+        return
+    with _LOCK:
+        _CarrierState.carriers = tuple(other for other in _CarrierState.carriers if other is not carrier)
+        if _CarrierState.replacements is not None and not _CarrierState.carriers:
+            _CarrierState.replacements.undo()
+            _CarrierState.replacements = None
+
+
+class Inside:
+    """A context manager that sets the values of carriers when it is made. Its exit restores them and drops all references."""
+
+    __slots__ = ("_entered",)
+
+    def __init__(self, values: Values) -> None:
+        self._entered = [(carrier, carrier.attempt(carrier.enter, value)) for carrier, value in values]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_exception: object) -> None:
+        while self._entered:
+            carrier, before = self._entered.pop()
+            if before is not None:
+                carrier.attempt(carrier.leave, before)
+
+
+def within(values: Values, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+    """Call `function` with `values` set. Returns and raises what it does."""
+    with Inside(values):
+        del values  # an exception keeps this frame, and the frame would keep the values
+        return function(*args, **kwargs)
+
+
+# --- what the names are replaced with ---------------------------------------------------------------------------------
+
+
+def _starting(boundary: ErrorBoundary, original: Function) -> Function:
+    """`threading.Thread.start`, also for every subclass, such as Timer."""
+
+    def start(self: Any, *args: Any, **kwargs: Any) -> Any:
+        values = boundary.attempt(_values, _FOR_THREAD)
+        if values is None:
+            return original(self, *args, **kwargs)
+        if not _has_context(self):
+            _WAITING[id(self)] = values
+        try:
+            # Set meanwhile: another instrumentation that propagates the current value then propagates this one.
+            with Inside(values):
+                return original(self, *args, **kwargs)
+        finally:
+            _WAITING.pop(id(self), None)
+
+    return start
+
+
+def _beginning(_boundary: ErrorBoundary, original: Function) -> Function:
+    """`threading.Thread._bootstrap_inner`, which runs in the thread, below whatever a subclass overrides."""
+
+    def bootstrap(self: Any) -> Any:
+        values = _WAITING.pop(id(self), None)
+        if values is not None:
+            run = self._context.run if _has_context(self) else _call
+            inside = run(Inside, values)
+            del values
+            try:
+                return original(self)
+            finally:
+                run(inside.__exit__)
+        return original(self)
+
+    return bootstrap
+
+
+def _submitting(boundary: ErrorBoundary, original: Function) -> Function:
+    """A method of a pool that takes a function as a work item, and may start a worker while doing so."""
+
+    def submit(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        values = boundary.attempt(_values, _FOR_ITEM)
+        if values is None or not _runs_in_threads(self):
+            return original(self, *args, **kwargs)
+        if args and callable(args[0]):
+            args = (functools.partial(within, values, args[0]), *args[1:])
+        elif callable(kwargs.get("func")):  # `multiprocessing` accepts it by name, too
+            kwargs["func"] = functools.partial(within, values, kwargs["func"])
+        else:
+            return original(self, *args, **kwargs)
+        with Inside(_outside()):
+            return original(self, *args, **kwargs)
+
+    return submit
+
+
+def _making(boundary: ErrorBoundary, original: Function) -> Function:
+    """`multiprocessing.pool.Pool.__init__`, which starts workers and the threads that replace them."""
+
+    def init(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        with Inside(boundary.attempt(_outside) or ()):
+            return original(self, *args, **kwargs)
+
+    return init
+
+
+def _call(function: Callable[..., T], *args: Any) -> T:
+    return function(*args)
+
+
+def _has_context(thread: Any) -> bool:
+    """Whether `run` is called in the thread's own context: since Python 3.14, which makes one in `start`.
+
+    A context that exists before `start` is the program's, and is left unchanged.
+    """
+    return sys.version_info >= (3, 14) and getattr(thread, "_context", None) is not None
+
+
+def _runs_in_threads(pool: Any) -> bool:
+    """Whether functions are handed to the pool's workers without pickling.
+
+    `multiprocessing` has one class for its pools, of which ThreadPool is a subclass. Python 3.14's InterpreterPoolExecutor
+    is a ThreadPoolExecutor whose functions must pickle.
+    """
+    if is_a(pool, _class("concurrent.futures.interpreter", "InterpreterPoolExecutor")):
+        return False
+    return is_a(pool, _class("multiprocessing.pool", "ThreadPool")) or not is_a(
+        pool, _class("multiprocessing.pool", "Pool")
+    )
+
+
+def _class(module: str, name: str) -> Any:
+    return getattr(sys.modules.get(module), name, ())
+
+
+_SUBMITTED = ("apply_async", "_map_async", "imap", "imap_unordered")
+
+ROWS: tuple[tuple[str, str, tuple[str, ...], Callable[[ErrorBoundary, Function], Function]], ...] = (
+    ("threading", "Thread", ("start",), _starting),
+    # Inherited, until contrib's instrumentor has been on and off: it leaves the plain method of Thread here.
+    ("threading", "Timer", ("start",), _starting),
+    ("threading", "Thread", ("_bootstrap_inner",), _beginning),
+    ("concurrent.futures.thread", "ThreadPoolExecutor", ("submit",), _submitting),
+    ("multiprocessing.pool", "Pool", _SUBMITTED, _submitting),
+    ("multiprocessing.pool", "Pool", ("__init__",), _making),
+)
+"""Names that are replaced: the module, the class in it, the names, and the function that makes a replacement."""
+
+
+# --- propagated values -------------------------------------------------------------------------------------------------
+
+_FOR_THREAD, _FOR_ITEM = methodcaller("for_thread"), methodcaller("for_item")
+
+
+def _values(ask: Callable[[ContextCarrier], Any]) -> Values | None:
+    """The values of the carriers here. None if no carrier has one, which is nearly always."""
+    values: list[tuple[ContextCarrier, Any]] | None = None
+    for carrier in _CarrierState.carriers:
+        value = carrier.attempt(ask, carrier)
+        if value is not None:
+            values = [*(values or ()), (carrier, value)]
+    return values
+
+
+def _outside() -> Values:
+    return [(carrier, carrier.outside) for carrier in _CarrierState.carriers]
+
+
+_WAITING: dict[int, Values] = {}
+"""The values for threads that are being started, by the id of the thread's object: no attribute is put on it."""
+
+
+# --- when names are replaced ------------------------------------------------------------------------------------------
+
+
+class _Replacements:
+    """The names of `ROWS`, replaced now or when their module has been imported, until `undo`."""
+
+    def __init__(self) -> None:
+        self._boundary = ErrorBoundary("Propagating into threads failed; the program continues without it there.")
+        self._undo = [when_imported(row[0], functools.partial(self._replace, *row)) for row in ROWS]
+
+    def _replace(
+        self,
+        module: str,
+        holder: str,
+        names: Iterable[str],
+        make: Callable[[ErrorBoundary, Function], Function],
+        _late: bool,
+    ) -> Undo:
+        patches = Patches()
+        with _LOCK:
+            for name in names:
+                self._boundary.attempt(
+                    patches.replace_shared,
+                    getattr(sys.modules[module], holder, None),
+                    name,
+                    functools.partial(make, self._boundary),
+                )
+        return patches.undo
+
+    def undo(self) -> None:
+        """Restore the names, last replaced first. A replacement that is still bound passes calls through."""
+        self._boundary.close()
+        while self._undo:
+            self._undo.pop()()
+
+
+class _CarrierState:
+    """One for the process. Changed only under the lock."""
+
+    carriers: tuple[ContextCarrier, ...] = ()
+    replacements: _Replacements | None = None
+    """Set while there is a carrier."""
+
+
+_LOCK = threading.RLock()
+
+
+def _forked() -> None:
+    _WAITING.clear()  # the threads that were being started are the parent's
+    _LOCK.release()
+
+
+# A child that another thread forks must not begin with only some of the names replaced.
+held_by_forks(_LOCK, _forked)

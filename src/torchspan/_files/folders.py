@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder that stays the same one, even if others put something else in place of its name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from torchspan._files.opening import CAREFULLY, PRIVATE, Descriptor, check_size, identity, is_own, refused
+
+_REMOVALS = 100
+"""Attempts to empty a folder in which another process makes files meanwhile."""
+
+
+class Folder:
+    """A folder of this user's, reached through a descriptor that is kept from here on.
+
+    Names are those of entries, without a path. No link is followed, neither in place of the folder nor of an
+    entry. If the program has closed the descriptor, the folder is opened again if it is still the same one: this user's,
+    with the same device and inode.
+
+    path: where it is now. Raises OSError if there is none, or if it belongs to another user.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor = self._opened()
+
+    @property
+    def number(self) -> int:
+        """The descriptor. Raises OSError if it was closed and the folder is no longer at its path."""
+        if self._descriptor.status() is None:
+            again = self._opened()
+            if again.identity != self._descriptor.identity:
+                again.close()
+                raise refused(self.path, "was replaced by another folder")
+            self._descriptor = again
+        return self._descriptor.number
+
+    def open(self, name: str, flags: int) -> int:
+        """A descriptor of a regular file of this user's. A file that is made is private to its owner. Raises OSError."""
+        opened = os.open(name, flags | CAREFULLY, PRIVATE, dir_fd=self.number)
+        status = os.fstat(opened)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not is_own(status, self.path):
+            os.close(opened)
+            raise refused(name, "is not a regular file of this user, or has a second name (a hard link)")
+        return opened
+
+    def read(self, name: str, limit: int) -> bytes:
+        """The first `limit` bytes of a file. Raises OSError."""
+        with os.fdopen(self.open(name, os.O_RDONLY), "rb") as file:
+            return file.read(limit)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file with this content, in place of any that has the name. Raises OSError."""
+        check_size(len(data))
+        with self.writing(name) as file:
+            file.write(data)
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[BinaryIO]:
+        """A new file to fill. It gets the name if the block succeeds, and is removed if it does not. Raises OSError."""
+        unfinished = f"{name}.{os.getpid()}.{threading.get_ident()}.new"
+        with contextlib.suppress(FileNotFoundError):  # of an earlier process with this number
+            self.unlink(unfinished)
+        try:
+            with os.fdopen(self.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+                yield file
+            self.replace(unfinished, name)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self.unlink(unfinished)
+            raise
+
+    def unlink(self, name: str) -> None:
+        """Remove a file. Raises OSError."""
+        os.unlink(name, dir_fd=self.number)
+
+    def replace(self, source: str, target: str) -> None:
+        """Rename a file, in place of any other one with that name. Raises OSError."""
+        os.replace(source, target, src_dir_fd=self.number, dst_dir_fd=self.number)
+
+    def touch(self, name: str) -> None:
+        """Set the times of a file to now. Raises OSError."""
+        os.utime(name, dir_fd=self.number)
+
+    def status(self) -> os.stat_result:
+        """The status of the folder itself. Raises OSError."""
+        return os.fstat(self.number)
+
+    def names(self) -> list[str]:
+        """The names of its entries. Raises OSError."""
+        return os.listdir(self.number)  # noqa: PTH208 - pathlib takes no descriptor
+
+    def remove(self, names: re.Pattern[str]) -> None:
+        """Remove the files whose whole name matches, then the folder, unless it contains anything else. Raises nothing.
+
+        If something else was put in place of its name, that stays.
+        """
+        with contextlib.suppress(OSError):
+            for _ in range(_REMOVALS):
+                for name in filter(names.fullmatch, self.names()):
+                    with contextlib.suppress(OSError):
+                        self.unlink(name)
+                if not self.is_in_place():
+                    return
+                with contextlib.suppress(OSError):  # a process that outlives the run has made a file meanwhile
+                    Path(self.path).rmdir()
+                    return
+
+    def is_in_place(self) -> bool:
+        """Whether its path still leads to this folder."""
+        with contextlib.suppress(OSError):
+            return identity(os.lstat(self.path)) == self._descriptor.identity
+        return False
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        self._descriptor.close()
+
+    def _opened(self) -> Descriptor:
+        opened = os.open(self.path, os.O_RDONLY | CAREFULLY | getattr(os, "O_DIRECTORY", 0))
+        if not is_own(os.fstat(opened), self.path):
+            os.close(opened)
+            raise refused(self.path, "belongs to another user")
+        return Descriptor(opened)
+
+
+def open_folder(path: str) -> Folder:
+    """The folder at a path. Raises OSError if there is none, or if it belongs to another user."""
+    return Folder(path)

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are checked through their descriptor: the file behind a name may change between a check and the opening."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable
+
+# --- descriptors that a program may close ---------------------------------------------------------------------------
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+class Descriptor:
+    """An open file.
+
+    Its number is never 0, 1 or 2. In a program without a stdout the number 1 is free, and processes that it starts would print into
+    the file. If the program has closed the descriptor, and perhaps given the number to one of its own files, nothing is done to that
+    file.
+
+    opened: the descriptor that `os.open` returned. If its number is 0, 1 or 2, it is closed and replaced by a duplicate.
+    """
+
+    __slots__ = ("identity", "number")
+
+    def __init__(self, opened: int) -> None:
+        self.number = _above_streams(opened)
+        self.identity = identity(os.fstat(self.number))
+        """Device and inode of the file."""
+
+    def status(self) -> os.stat_result | None:
+        """The status of the file; None if the descriptor has been closed."""
+        with contextlib.suppress(OSError):
+            status = os.fstat(self.number)
+            if identity(status) == self.identity:
+                return status
+        return None
+
+    def close(self) -> None:
+        """Close it, unless it has been closed."""
+        if self.status() is not None:
+            os.close(self.number)
+
+
+def identity(status: os.stat_result) -> tuple[int, int]:
+    """What two descriptors of one file have in common."""
+    return status.st_dev, status.st_ino
+
+
+def _above_streams(descriptor: int) -> int:
+    if descriptor > 2 or fcntl is None:
+        return descriptor
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(descriptor)
+
+
+# ------------------------------------------------------------------------------------------------------------------
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+PRIVATE = 0o600
+"""Permissions of a file that its owner alone reads and writes."""
+
+CAREFULLY: int = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
+"""Flags of every opening: no link is followed, no call blocks, no child inherits the file, no terminal is acquired."""
+
+_START = 4096
+"""Bytes of a file by which it is recognized."""
+
+_ATTEMPTS = 10
+"""Attempts to open a name whose file is deleted and made again meanwhile."""
+
+_DESCRIPTOR = re.compile(r"/dev/(?:stdin|stdout|stderr|fd/\d+)|/proc/(?:self|thread-self)/fd/\d+")
+"""Names that the system gives to descriptors of this process. They are links, and no other user can place one."""
+
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+Judge = Callable[[str, os.stat_result], None]
+"""Takes a name and the status of the descriptor that was opened under it. Raises OSError for what may not be used."""
+
+
+def refused(name: str | os.PathLike[str], why: str) -> OSError:
+    """The error for a file that is not used. why: a clause; the `strerror` of the error."""
+    return OSError(errno.EPERM, why, os.fspath(name))
+
+
+def regular(name: str, status: os.stat_result) -> None:
+    """The judge of files that are written and read back: they must be regular, this user's, and have one name."""
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    if not stat.S_ISREG(status.st_mode):
+        raise refused(name, f"is {_kind(status)}, and not a regular file")
+    if is_descriptor(name):  # the program has it open already
+        return
+    if not is_own(status, os.path.dirname(name)):  # noqa: PTH120
+        raise refused(name, "belongs to another user")
+    if status.st_nlink > 1:
+        raise refused(name, "has a second name (a hard link)")
+
+
+def regular_or_named(name: str, status: os.stat_result) -> None:
+    """The judge of files whose whole name the user gave: besides regular files, a device or a pipe is allowed."""
+    is_pipe = stat.S_ISFIFO(status.st_mode)
+    if is_pipe and not is_descriptor(name) and hasattr(os, "geteuid") and status.st_uid not in (0, os.geteuid()):
+        raise refused(name, "is a named pipe of another user")
+    if not is_pipe and not stat.S_ISCHR(status.st_mode):  # only root makes devices
+        regular(name, status)
+
+
+def is_descriptor(name: str) -> bool:
+    """Whether it is the system's name for a descriptor of this process: `/dev/stdout`, `/dev/fd/63`."""
+    return _DESCRIPTOR.fullmatch(name) is not None
+
+
+def open_for_appending(name: str, judge: Judge = regular, mode: int = PRIVATE) -> int:
+    """A descriptor at the end of the file, which is made if it does not exist. It is never inherited, and never blocks.
+
+    judge: decides what may be used. mode: permissions of a file that is made, whatever the umask. Raises OSError.
+    """
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | CAREFULLY, mode)
+            if hasattr(os, "fchmod"):
+                with contextlib.suppress(OSError):  # a file system without permissions
+                    os.fchmod(descriptor, mode)
+            return descriptor
+        with contextlib.suppress(FileNotFoundError):
+            return open_existing(name, os.O_APPEND, judge)
+    raise refused(name, "is deleted and created again repeatedly")
+
+
+def open_existing(name: str, flags: int, judge: Judge = regular) -> int:
+    """A descriptor of an existing file: for reading with `os.O_RDONLY`, for writing with `os.O_APPEND`. Raises OSError."""
+    expected = os.stat(name) if is_descriptor(name) else os.lstat(name)  # noqa: PTH116 - names of descriptors are links
+    if stat.S_ISLNK(expected.st_mode):
+        raise _is_link(name)
+    judge(name, expected)  # opening alone has effects on some devices and on the readers of a pipe
+    is_file = stat.S_ISREG(expected.st_mode)
+    if flags & os.O_APPEND:
+        # Reading is for the last byte of a file; a pipe or a terminal may refuse it.
+        flags |= os.O_RDWR if is_file else os.O_WRONLY
+    followed = CAREFULLY & ~getattr(os, "O_NOFOLLOW", 0) if is_descriptor(name) else CAREFULLY
+    try:
+        opened = os.open(name, flags | followed)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise _is_link(name) from None
+        if error.errno == errno.ENXIO and stat.S_ISFIFO(expected.st_mode):
+            raise refused(name, "is a pipe that no process reads") from None
+        raise
+    try:
+        status = os.fstat(opened)
+        if stat.S_ISREG(status.st_mode) != is_file:
+            raise refused(name, "was replaced while it was opened")
+        if status.st_nlink == 0:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        judge(name, status)
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def open_own(name: str, start: re.Pattern[bytes], what: str, inputs: Iterable[str] = (), judge: Judge = regular) -> int:
+    """A descriptor of an existing file that may be replaced: one that torchspan wrote, or an empty one.
+
+    start: what the content of such a file begins with. what: names such a file in messages. inputs: files that are not
+    replaced in any case. Raises OSError.
+    """
+    opened = open_existing(name, os.O_APPEND, judge)
+    try:
+        status = os.fstat(opened)
+        if stat.S_ISREG(status.st_mode):
+            if any(_is_file(input_, status) for input_ in inputs):
+                raise refused(name, "is one of the files that are read")
+            if status.st_size and not start.match(os.read(opened, _START)):
+                raise refused(name, f"is not {what}, and torchspan replaces no other file")
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def _is_file(name: str, status: os.stat_result) -> bool:
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.stat(name), status)  # noqa: PTH116 - pathlib has no stat of a str
+    return False
+
+
+def _is_link(name: str) -> OSError:
+    return refused(name, "is a link, which torchspan does not follow")
+
+
+def check_size(size: int) -> None:
+    """Raises OSError if this process may not write a file of this size.
+
+    A write beyond the limit (RLIMIT_FSIZE) sends SIGXFSZ, which ends a program that does not ignore it as Python does.
+    """
+    if resource is not None:
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        if limit != resource.RLIM_INFINITY and size > limit:
+            reason = f"this process may write files of at most {limit} bytes (RLIMIT_FSIZE, ulimit -f)"
+            raise OSError(errno.EFBIG, f"{os.strerror(errno.EFBIG)}: {reason}")
+
+
+def is_own(status: os.stat_result, folder: str) -> bool:
+    """Whether a file or folder belongs to this user. folder: where this user could make a file alongside it, or inside."""
+    if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
+        return True
+    import tempfile  # rarely needed, and every process below `torchspan run` loads this module
+
+    # A file system without owners (a share, a FAT disk) gives every file the same one.
+    with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=folder) as probe_file:
+        return os.fstat(probe_file.fileno()).st_uid == status.st_uid
+    return False
+
+
+def _kind(status: os.stat_result) -> str:
+    return next((kind for test, kind in _KINDS if test(status.st_mode)), "none of the known kinds")

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spans of `run`'s own provider, as the rest of the program sees them.
+
+They are visible until the program sets a provider. From then on they do not count as spans: without `torchspan run` they
+would not exist, so they must not become parents in the program's provider. The file keeps their ids.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.trace import INVALID_SPAN_CONTEXT, Span, SpanContext, TraceFlags
+
+from torchspan._launched.private_api import tracer_provider
+from torchspan._launched.run_settings import parse_traceparent
+
+
+class RunSpanContext(SpanContext):
+    """The ids of a span of `run`'s own provider, of this process or of the one that started it.
+
+    local_root: the id of the outermost span of this process around it, below the span in which the process was started.
+        None in a separate trace. torchspan's limits count by this id, because all these spans are in the one trace of the run.
+    """
+
+    local_root: int | None = None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether others may refer to the span. False once the program has set a provider."""
+        return tracer_provider() is None and super().is_valid
+
+
+class OwnSpan(Span):
+    """A span of `run`'s own provider, or of another process of the run: `span` with ids that become invalid.
+
+    Attributes that the API does not have are those of `span`.
+    """
+
+    def __init__(self, span: Span, local_root: int | None = None) -> None:
+        self._span = span
+        self._ids = owned(span.get_span_context(), local_root)
+
+    def get_span_context(self) -> SpanContext:
+        """The ids, while others may refer to them."""
+        return self._ids if self._ids.is_valid else INVALID_SPAN_CONTEXT
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._span, name)
+
+    def end(self, end_time: int | None = None) -> None:
+        """See `opentelemetry.trace.Span`."""
+        self._span.end(end_time)
+
+    def set_attributes(self, attributes: Any) -> None:
+        """See `opentelemetry.trace.Span`."""
+        self._span.set_attributes(attributes)
+
+    def set_attribute(self, key: str, value: Any) -> None:
+        """See `opentelemetry.trace.Span`."""
+        self._span.set_attribute(key, value)
+
+    def add_event(self, name: str, attributes: Any = None, timestamp: int | None = None) -> None:
+        """See `opentelemetry.trace.Span`."""
+        self._span.add_event(name, attributes, timestamp)
+
+    def add_link(self, context: SpanContext, attributes: Any = None) -> None:
+        """See `opentelemetry.trace.Span`."""
+        self._span.add_link(context, attributes)
+
+    def update_name(self, name: str) -> None:
+        """See `opentelemetry.trace.Span`."""
+        self._span.update_name(name)
+
+    def is_recording(self) -> bool:
+        """See `opentelemetry.trace.Span`."""
+        return self._span.is_recording()
+
+    def set_status(self, status: Any, description: str | None = None) -> None:
+        """See `opentelemetry.trace.Span`."""
+        self._span.set_status(status, description)
+
+    def record_exception(self, exception: BaseException, *args: Any, **kwargs: Any) -> None:
+        """See `opentelemetry.trace.Span`."""
+        self._span.record_exception(exception, *args, **kwargs)
+
+
+def owned(context: SpanContext, local_root: int | None = None) -> RunSpanContext:
+    """The same ids, marked as those of a span of `run`'s own provider. local_root: see `RunSpanContext`."""
+    ids = RunSpanContext(context.trace_id, context.span_id, context.is_remote, context.trace_flags, context.trace_state)
+    vars(ids)["local_root"] = local_root  # the base class refuses assignments
+    return ids
+
+
+def is_owned(context: SpanContext) -> bool:
+    """Whether `context` is that of a span of `run`'s own provider."""
+    return isinstance(context, RunSpanContext)
+
+
+def remote(traceparent: str) -> SpanContext | None:
+    """The span that a W3C traceparent names, as one of another process; None for an invalid one."""
+    ids = parse_traceparent(traceparent)
+    return None if ids is None else SpanContext(ids[0], ids[1], is_remote=True, trace_flags=TraceFlags(ids[2]))
+
+
+def traceparent(context: SpanContext) -> str:
+    """The W3C traceparent of a span."""
+    return f"00-{trace.format_trace_id(context.trace_id)}-{trace.format_span_id(context.span_id)}-{context.trace_flags:02x}"

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How an instrumented process reports to `torchspan run` what it saw, so that `run` can give the reason for an empty run.
+
+There is one file `<pid>.json` for each process in the folder `RunSettings.reports`. Each process reaches the folder through a
+descriptor that it keeps from its start. If others put something in place of the folder, that is neither read nor written. Standard
+library only: the writing side runs in every process below `torchspan run`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torchspan import _config_file
+from torchspan._base.forks import in_each_child
+from torchspan._files.folders import Folder
+from torchspan._launched.run_settings import parse_traceparent
+
+SDK_DISABLED = "OTEL_SDK_DISABLED=true disables OpenTelemetry"
+DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS disables torchspan"
+DISABLED_BY_FILE = f"the file of {_config_file.VARIABLE} disables torchspan (enabled: false in {_config_file.PLACE})"
+SUFFIX = ".json"
+"""Of a report; its stem is the process id."""
+
+LARGEST = 1 << 20
+"""The most bytes that are read of a report."""
+
+_NUMBER_LOST = re.compile(r"; \d+ lost$")
+_UNWRITTEN = ("folder", "complete", "_earlier", "_earlier_paused")
+COMPILE_DISABLE = "TORCH_COMPILE_DISABLE"
+"""PyTorch's own variable (torch/_dynamo/config.py)."""
+NO_SDK = "the OpenTelemetry SDK cannot be imported"
+NOT_APPLIED = "the OTEL_* variables cannot be applied"
+NOT_LOADED = "OpenTelemetry failed to load the instrumentations"
+
+
+class RunCounts(NamedTuple):
+    """The counts of spans and runs. The fields are those of `RunReport`."""
+
+    spans: int = 0
+    unsampled: int = 0
+    runs: int = 0
+    runs_s: float = 0.0
+    left_out: int = 0
+
+
+@dataclass
+class RunReport:
+    """What one process observed. Set the attributes, then call `write()`, as often as something changes.
+
+    executable: the Python interpreter.
+    libraries: name and version of the observed libraries that were imported.
+    rows: hook points that the process knew; resolved: those that it found and hooked.
+    complete: brings the report up to date; called before each writing.
+    spans: spans that were started and recorded; unsampled: those that the sampler refused; left_out: those that were not
+        started because of the process's rank.
+    provider: which tracer provider torchspan's spans went to: `run`'s own, the `program`'s, or none because the program's takes
+        no processor (`foreign`).
+    sdk_disabled: OTEL_SDK_DISABLED switches the SDK off.
+    errors: what could not be done, in short texts. file_errors: why spans could not be written to the file.
+    ended: sampled spans that have ended, the program's own included: they should be in the file. has_unsampled: others have ended,
+        which were recorded only. is_final: the process has ended normally, and the counts are complete.
+    runs: runs of engines, those included that are not spans; runs_s: their seconds, summed over threads.
+    undelivered: for exporters that `run` made, by name, the spans that were not delivered when the process ended.
+    paused: for parts of torchspan that kept failing and were paused, by name, how often they were left out.
+    folder: where it is written. None: it is not written.
+    """
+
+    pid: int = field(default_factory=os.getpid)
+    executable: str = field(default_factory=lambda: sys.executable)
+    libraries: dict[str, str] = field(default_factory=dict)
+    rows: int = 0
+    resolved: int = 0
+    spans: int = 0
+    unsampled: int = 0
+    provider: str = "run"
+    sdk_disabled: bool = False
+    errors: list[str] = field(default_factory=list)
+    file_errors: list[str] = field(default_factory=list)
+    runs: int = 0
+    runs_s: float = 0.0
+    left_out: int = 0
+    ended: int = 0
+    has_unsampled: bool = False
+    is_final: bool = False
+    undelivered: dict[str, int] = field(default_factory=dict)
+    paused: dict[str, int] = field(default_factory=dict)
+    folder: Folder | None = field(default=None, repr=False, compare=False)
+    complete: Callable[[RunReport], None] | None = None
+    _earlier: RunCounts = field(default=RunCounts(), init=False, repr=False, compare=False)
+    _earlier_paused: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
+
+    def write_until_exit(self, end: Callable[[], object]) -> Callable[[], None]:
+        """Write now, when the process ends, and in every forked child. The returned function stops that.
+
+        end: called when the process ends, before the report is written.
+        """
+
+        def at_exit() -> None:
+            with contextlib.suppress(Exception):
+                end()
+            self.write()
+
+        self.write()
+        atexit.register(at_exit)
+        in_each_child(self._write_in_child)
+        return lambda: atexit.unregister(at_exit)
+
+    def count(self, now: RunCounts) -> None:
+        """Report what has been counted since `counted_elsewhere`, in addition to what was counted before."""
+        self.spans, self.unsampled = self._earlier.spans + now.spans, self._earlier.unsampled + now.unsampled
+        self.runs, self.runs_s = self._earlier.runs + now.runs, self._earlier.runs_s + now.runs_s
+        self.left_out = self._earlier.left_out + now.left_out
+
+    def count_pauses(self, now: Mapping[str, int]) -> None:
+        """Report how often parts were left out since `counted_elsewhere`, in addition to what was counted before."""
+        self.paused = dict(self._earlier_paused + Counter(now))
+
+    def left_out_once(self, name: str) -> None:
+        """A part that no guard of a bridge counts was left out."""
+        self._earlier_paused[name] += 1
+        self.paused[name] = self.paused.get(name, 0) + 1
+
+    def counted_elsewhere(self) -> None:
+        """The counts begin at zero from now on, because torchspan is instrumented again."""
+        self._earlier_paused = Counter(self.paused)
+        self._earlier = RunCounts(self.spans, self.unsampled, self.runs, self.runs_s, self.left_out)
+
+    def _write_in_child(self) -> None:
+        """The counts of a fork begin at zero, but the bridge's count of spans continues in it."""
+        self._complete()
+        self._earlier = RunCounts(
+            self._earlier.spans - self.spans,
+            self._earlier.unsampled - self.unsampled,
+            left_out=self._earlier.left_out - self.left_out,
+        )
+        self.spans, self.unsampled, self.runs, self.runs_s, self.left_out = RunCounts()
+        self._earlier_paused.subtract(self.paused)
+        self.undelivered, self.paused, self.file_errors = {}, {}, []
+        self.ended, self.has_unsampled, self.is_final = 0, False, False
+        self._save()
+
+    def write(self) -> None:
+        """Replace this process's file as a whole. Raises nothing, because a report must never cause a failure.
+
+        In a forked child the report is written under the child's process id.
+        """
+        self._complete()
+        self._save()
+
+    def _complete(self) -> None:
+        if self.complete is not None:
+            with contextlib.suppress(Exception):  # at exit and in forks, where the libraries may be half gone
+                self.complete(self)
+
+    def _save(self) -> None:
+        self.pid = os.getpid()
+        values = {
+            item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.name not in _UNWRITTEN
+        }
+        if self.folder is not None:
+            with contextlib.suppress(OSError, TypeError, ValueError, RuntimeError):
+                self.folder.write(f"{self.pid}{SUFFIX}", json.dumps(values).encode())
+
+
+def read_reports(folder: Folder) -> list[RunReport]:
+    """The reports in a folder, by process id. A file that is not a report is left out."""
+    reports = []
+    with contextlib.suppress(OSError):
+        for name in folder.names():
+            if name.endswith(SUFFIX):
+                with contextlib.suppress(
+                    OSError, LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError
+                ):
+                    reports.append(_report(json.loads(folder.read(name, LARGEST))))
+    return sorted(reports, key=lambda report: report.pid)
+
+
+class Missing(NamedTuple):
+    """Spans of a run that are not in its files.
+
+    number: of them. total: all that ended in its processes, as far as is known. is_exact: whether the numbers are complete.
+    cause: why they could not be written; empty if they were written.
+    """
+
+    number: int
+    total: int
+    is_exact: bool
+    cause: str
+
+
+def missing(reports: Sequence[RunReport], in_files: Mapping[int, int]) -> Missing:
+    """The spans that should be in the files of a run and are not. in_files: by process id, the spans that are."""
+    of = [max(report.ended - in_files.get(report.pid, 0), 0) for report in reports]
+    causes = [error for report in reports for error in report.file_errors]
+    is_exact = all(report.is_final for report in reports if report.file_errors)
+    cause = _NUMBER_LOST.sub("", causes[0]) if causes else ""
+    return Missing(sum(of), sum(of) + sum(in_files.values()), is_exact, cause)
+
+
+def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], started: str, interpreter: str) -> str:
+    """Why a run recorded nothing, as a clause without a full stop.
+
+    environ: what the program was started with. started: its command as found on this machine.
+    interpreter: the Python in which torchspan is installed.
+    """
+    if not reports:
+        return _reason_without_reports(environ, started, interpreter)
+    spans = sum(report.spans for report in reports)
+    file_errors = [error for report in reports for error in report.file_errors]
+    if file_errors:
+        return f"the file was not written: {file_errors[0]}"
+    if any(report.sdk_disabled for report in reports):
+        return SDK_DISABLED
+    if spans:
+        if any(report.has_unsampled for report in reports):
+            return f"{spans} spans were recorded, but none was sampled"
+        are_final = all(report.is_final for report in reports)
+        return f"{spans} spans were started, but {'none ended' if are_final else 'none is in the file'}"
+    if not any(report.rows for report in reports) and _is_disabled(environ):
+        return DISABLED
+    if not any(report.rows for report in reports) and _config_file.disables(environ):
+        return DISABLED_BY_FILE
+    return _reason_without_spans(reports, environ)
+
+
+def _reason_without_spans(reports: Sequence[RunReport], environ: Mapping[str, str]) -> str:
+    left_out = sum(report.left_out for report in reports)
+    if left_out:
+        return f"TORCHSPAN_RANKS selects no rank that did anything (spans left out: {left_out})"
+    # Spans without a tracer are counted as unsampled.
+    without_tracer = [error for report in reports for error in report.errors if error.startswith((NO_SDK, NOT_APPLIED))]
+    if without_tracer:
+        return without_tracer[0]
+    unsampled = sum(report.unsampled for report in reports)
+    paused = sorted({name for report in reports for name in report.paused})
+    if unsampled and paused:
+        return f"{', '.join(paused)} kept failing and was paused; the program's log has the cause"
+    if unsampled:
+        return _reason_of_sampler(reports, unsampled, environ)
+    not_loaded = [error for report in reports for error in report.errors if error.startswith(NOT_LOADED)]
+    if not_loaded and not any(report.rows for report in reports):
+        return not_loaded[0]
+    libraries = {name for report in reports for name in report.libraries}
+    observed = sorted(libraries - {"torch"}, key="torch_tensorrt".__ne__)
+    if not libraries:
+        return "none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was ever imported"
+    if "torch" in libraries and environ.get(COMPILE_DISABLE) == "1":
+        return f"{COMPILE_DISABLE}=1 is set, so torch.compile compiles nothing"
+    if not observed:
+        return "torch was imported, but nothing was compiled with it"
+    if not any(report.resolved for report in reports):
+        rows = max(report.rows for report in reports)
+        return f"none of the {rows} hook points resolved in this installation; see: torchspan probes"
+    work = "compiled or run" if observed[0] == "torch_tensorrt" else "parsed, built or run"
+    return f"{observed[0]} was imported, but nothing was {work} with it"
+
+
+def _reason_of_sampler(reports: Sequence[RunReport], unsampled: int, environ: Mapping[str, str]) -> str:
+    if any(report.unsampled and report.provider != "run" for report in reports):
+        return f"the sampler of the program's own tracer provider dropped all {unsampled}"
+    sampler = environ.get("OTEL_TRACES_SAMPLER", "").strip() or "parentbased_always_on"
+    caller = parse_traceparent(environ.get("TRACEPARENT"))
+    if caller is not None and not caller[2] & 1 and sampler.startswith("parentbased"):
+        return f"TRACEPARENT marks its trace as not sampled (flags {caller[2]:02x}), and the sampler follows it"
+    return f"the sampler dropped all {unsampled} (OTEL_TRACES_SAMPLER={sampler})"
+
+
+def problems(reports: Sequence[RunReport]) -> list[str]:
+    """What could not be done in the processes of a run, each once: sentences without a full stop.
+
+    They include spans that `run`'s exporters did not deliver. They do not include spans that are not in the file: see `missing`.
+    """
+    errors = dict.fromkeys(error for report in reports for error in report.errors)
+    undelivered: dict[str, int] = {}
+    for report in reports:
+        for name, number in report.undelivered.items():
+            undelivered[name] = undelivered.get(name, 0) + number
+    lost = [
+        f"the exporter {name} did not deliver {number} span{'s' * (number != 1)} before the program ended; "
+        "the file contains all spans"
+        for name, number in sorted(undelivered.items())
+    ]
+    # Without any span, an error is the reason for that.
+    paused: Counter[str] = sum(
+        (Counter(report.paused) for report in reports if report.spans or not report.errors), Counter()
+    )
+    lost += [
+        f"{name} kept failing and was paused: it was left out {number} time{'s' * (number != 1)}, and the file lacks what it "
+        "would have recorded; the program's log has the cause"
+        for name, number in sorted(paused.items())
+    ]
+    if any(report.provider == "foreign" for report in reports):
+        lost.append(
+            "the program's own tracer provider accepts no span processor, so nothing is recorded while it is set"
+        )
+    return [*errors, *lost]
+
+
+def _reason_without_reports(environ: Mapping[str, str], started: str, interpreter: str) -> str:
+    if _is_disabled(environ):
+        return DISABLED
+    if Path(started).name.startswith("python") and Path(started).absolute() != Path(interpreter).absolute():
+        return f"another Python interpreter was started: {started}, but torchspan is installed in {interpreter}; install it in both"
+    return (
+        "no Python process that loads torchspan was started "
+        "(another Python interpreter, or python with -S, -I or -E, or no Python at all)"
+    )
+
+
+def _is_disabled(environ: Mapping[str, str]) -> bool:
+    names = environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")
+    return not {"torchspan", "*"}.isdisjoint(name.strip() for name in names)
+
+
+def _report(values: Mapping[str, Any]) -> RunReport:
+    return RunReport(
+        pid=int(values["pid"]),
+        executable=str(values["executable"]),
+        libraries={str(name): str(version) for name, version in values["libraries"].items()},
+        rows=int(values["rows"]),
+        resolved=int(values["resolved"]),
+        spans=int(values["spans"]),
+        unsampled=int(values["unsampled"]),
+        provider=str(values["provider"]),
+        sdk_disabled=bool(values["sdk_disabled"]),
+        errors=[str(error) for error in values["errors"]],
+        file_errors=[str(error) for error in values["file_errors"]],
+        runs=int(values["runs"]),
+        runs_s=float(values["runs_s"]),
+        left_out=int(values["left_out"]),
+        ended=int(values["ended"]),
+        has_unsampled=bool(values["has_unsampled"]),
+        is_final=bool(values["is_final"]),
+        undelivered={str(name): int(number) for name, number in values["undelivered"].items()},
+        paused={str(name): int(number) for name, number in values["paused"].items()},
+    )

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `torchspan run` hands to the processes below it, in one environment variable."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from torchspan.environment_variables import TORCHSPAN_RUN
+
+_TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+
+
+class RunSettings(NamedTuple):
+    """One run of `torchspan run`, as its processes know it.
+
+    id: 16 hexadecimal digits, which distinguish the spans of this run from others in the same file.
+    file: template of an absolute path, `%p` allowed: where the processes write their spans.
+    reports: the folder for their reports.
+    span: the W3C traceparent of the span that the process was started in: `torchspan.run`, or a span of the process
+        below `run` that started it.
+    started_ns: when `torchspan.run` starts, in nanoseconds since 1970.
+    exit_s: seconds after its own end for which a program may wait for exporters that `run` made.
+    inputs: the classes whose calls are observed, `module:Class`.
+    """
+
+    # A frozen dataclass would take longer to make than everything else that is loaded here.
+
+    id: str
+    file: str
+    reports: str
+    span: str
+    started_ns: int
+    exit_s: float = 2.0
+    inputs: tuple[str, ...] = ()
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None) -> RunSettings | None:
+        """The settings in TORCHSPAN_RUN; None if this process does not run under `torchspan run`.
+
+        environ: read instead of this process's environment. A value that is not the text of settings counts as not set.
+        """
+        text = (os.environ if environ is None else environ).get(TORCHSPAN_RUN)
+        if not text:
+            return None
+        import json
+
+        try:
+            values = json.loads(text)
+            return cls(
+                id=str(values["id"]),
+                file=_path(values["file"]),
+                reports=_path(values["reports"]),
+                span=str(values["span"]),
+                started_ns=int(values["started_ns"]),
+                exit_s=_seconds(values["exit_s"]),
+                inputs=tuple(str(path) for path in values["inputs"]),
+            )
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            return None
+
+    def to_text(self) -> str:
+        """The value of TORCHSPAN_RUN: JSON in ASCII."""
+        import json
+
+        return json.dumps(self._asdict(), separators=(",", ":"))
+
+
+def _path(value: object) -> str:
+    """The value as a path. Raises ValueError for a path that no file system accepts."""
+    text = str(value)
+    if b"\0" in os.fsencode(text):
+        raise ValueError(text)
+    return text
+
+
+def _seconds(value: Any) -> float:
+    seconds = float(value)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(value)
+    return seconds
+
+
+def parse_traceparent(text: str | None) -> tuple[int, int, int] | None:
+    """Trace id, span id and flags of a W3C traceparent; None if the text is not one (Trace Context, 3.2)."""
+    match = _TRACEPARENT.fullmatch(text.strip()) if text else None
+    if match is None or (match[1] == "00" and match[5]):
+        return None
+    trace_id, span_id = int(match[2], 16), int(match[3], 16)
+    return (trace_id, span_id, int(match[4], 16)) if trace_id and span_id else None
+
+
+def new_span(caller: str | None) -> str:
+    """The traceparent of a new span: in the trace of `caller` and sampled like it, or in a new trace.
+
+    caller: the TRACEPARENT of the process that starts the span. Any other text counts as none.
+    """
+    import secrets
+
+    parent = parse_traceparent(caller)
+    trace_id, flags = (parent[0], parent[2] & 1) if parent else (secrets.randbits(128) or 1, 1)
+    return f"00-{trace_id:032x}-{secrets.randbits(64) or 1:016x}-{flags:02x}"

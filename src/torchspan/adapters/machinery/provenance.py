@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a bridge knows of objects: the id of an engine, its compilation, the export of a program, the network of a parser."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from typing import Any
+
+from torchspan._base.by_identity import ByIdentity
+from torchspan._base.reading import attribute, has
+from torchspan.engine import Event, FreshObjects
+from torchspan.phase import COMPILE
+from torchspan.probes import Call, Creates
+from torchspan.probes.describe.common import engine_id
+
+
+class Provenance:
+    """One bridge's knowledge of observed objects. It keeps no object alive and stores nothing on objects.
+
+    ids: the ids of engines. fresh: objects that have not run since they were made.
+    """
+
+    def __init__(self) -> None:
+        self.ids = EngineIds()
+        self.fresh = FreshObjects()
+        self._origins: ByIdentity[Any] = ByIdentity()
+        self._networks: ByIdentity[weakref.ref[Any]] = ByIdentity()
+
+    # --- what runs --------------------------------------------------------------------------------------------
+    def created(self, creates: Creates, call: Call, event: Event | None) -> None:
+        """Record that `call`, inside `event`, has made an object that runs later."""
+        runner = creates.runner(call)
+        if runner is None:
+            return
+        self.ids.set_up(runner, creates.serialized(call))
+        compilation = None if event is None else event.nearest(COMPILE)
+        self.made_runner(runner, None if compilation is None else compilation.handle)
+
+    def made_runner(self, runner: Any, origin: Any) -> None:
+        """Record that `runner` will run. origin: represents the event that made it in links; None without such an event."""
+        self.fresh.add(runner)
+        self.remember(runner, origin)
+
+    # --- where it came from -----------------------------------------------------------------------------------
+    def remember(self, part: Any, origin: Any) -> None:
+        """Record that `origin` represents the event that made `part` in links."""
+        if origin is not None:
+            self._origins[part] = origin
+
+    def origin(self, part: Any) -> Any:
+        """The object that represents the event that made `part` in links; None if that event was not observed."""
+        return self._origins.get(part)
+
+    # --- parsers ----------------------------------------------------------------------------------------------
+    def fills(self, parser: Any, network: Any) -> None:
+        """Record that `parser` parses into `network`. TensorRT's parser does not expose its network."""
+        with contextlib.suppress(TypeError):  # an object that cannot be referenced weakly is not TensorRT's own
+            self._networks[parser] = weakref.ref(network)
+
+    def network_of(self, parser: Any) -> Any:
+        """The network that `parser` fills; None if that was not observed."""
+        network = self._networks.get(parser)
+        return None if network is None else network()
+
+
+class EngineIds:
+    """The ids of engines, by the object that runs. Nothing is stored on the object, and nothing keeps it alive.
+
+    A refit in place makes an id stale before the new bytes can be read. From then on the engine has no id until its bytes
+    result in another one, so an engine never has the id of its former bytes.
+    """
+
+    def __init__(self) -> None:
+        self._ids: ByIdentity[str] = ByIdentity()
+        self._stale: ByIdentity[str] = ByIdentity()
+
+    def set_up(self, engine: Any, serialized: Any) -> None:
+        """Record that `engine` was set up from these bytes. An object that cannot be referenced weakly has no id."""
+        identity = engine_id(serialized)
+        self._stale.pop(engine)
+        if identity is None:
+            self._ids.pop(engine)
+        else:
+            self._ids[engine] = identity
+
+    def changing(self, handle: Any) -> None:
+        """Record that TensorRT's engine `handle` is about to be changed in place."""
+        for engine in self._ids:
+            if handle is not None and _handle(engine) is handle and (before := self._ids.pop(engine)) is not None:
+                self._stale[engine] = before
+
+    def get(self, engine: Any) -> str | None:
+        """The id of the engine in its current state; None if it is not known."""
+        before = self._stale.get(engine)
+        if before is not None:
+            now = engine_id(attribute(engine, "serialized_engine"))
+            if now is None or now == before:
+                return None
+            self._ids[engine] = now
+            self._stale.pop(engine)
+        return self._ids.get(engine)
+
+
+def _handle(engine: Any) -> Any:
+    """TensorRT's own object: `cuda_engine` of a `TRTEngine`, `engine` of the older runtime's module."""
+    return attribute(engine, "cuda_engine" if has(engine, "cuda_engine") else "engine")

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The temporary folder of one `torchspan run`, which does not stay behind when the run is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from torchspan._files.folders import Folder, open_folder
+from torchspan.cli._command import CommandError
+
+_PREFIX = "torchspan-run-"
+_NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
+"""What `mkdtemp` makes of the prefix."""
+
+_MARKER = ".torchspan-run"
+_MARK = b"torchspan run made this folder, and removes it together with the files that it wrote.\n"
+"""The content of the file by which a folder is recognized."""
+
+_FILES = re.compile(
+    rf"(?:{re.escape(_MARKER)}|\d+\.(?:json|crash|inputs))(?:\.\d+\.\d+\.new)?|demo(?:-[0-9a-f]{{8}})?\.jsonl"
+)
+"""The names that torchspan gives to files in the folder. Everything else in it is the user's."""
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Folder]:
+    """A new folder that is removed at the end. Folders of runs that were killed are removed first.
+
+    A marker in it says that torchspan made the folder, and the lock on it whether its run has ended: the system releases the
+    lock with the last process that has inherited the descriptor. Raises CommandError where no temporary folder can be made.
+    """
+    try:
+        parent = tempfile.gettempdir()
+        _sweep(parent)
+        folder = _locked_folder(parent)
+    except OSError as error:
+        raise CommandError(
+            f"cannot make a temporary folder: {error.strerror or error}; name one that can be written: TMPDIR=<folder>"
+        ) from None
+    try:
+        yield folder
+    finally:
+        remove(folder)
+        folder.close()
+
+
+def remove(folder: Folder) -> None:
+    """Remove what torchspan wrote into the folder, and the folder if nothing else is in it. Raises nothing."""
+    folder.remove(_FILES)
+
+
+def _locked_folder(parent: str) -> Folder:
+    while True:
+        folder = open_folder(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        if _is_held(folder.number):
+            folder.write(_MARKER, _MARK)  # under the lock: no other run takes it for a left one
+            return folder
+        folder.close()
+
+
+def _is_held(lock: int) -> bool:
+    import fcntl  # Windows has none, and `torchspan run` refuses to start there
+
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: no other run gets one there either
+        return True
+    return True
+
+
+def _sweep(parent: str) -> None:
+    """Remove this user's folders without a run that torchspan made."""
+    import fcntl
+
+    for path in Path(parent).glob(f"{_PREFIX}*"):
+        if _NAME.fullmatch(path.name):
+            with contextlib.suppress(OSError):
+                folder = open_folder(str(path))
+                try:
+                    if folder.read(_MARKER, len(_MARK) + 1) == _MARK:
+                        # Raises while its run lasts, or without locks.
+                        fcntl.flock(folder.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        remove(folder)
+                finally:
+                    folder.close()

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds of text about operators: their names, the validators that refused them, and their arguments."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from torchspan._base.operators import is_operator
+from torchspan.semconv._onnx import ONNX_OPERATORS
+from torchspan.semconv._sizes import DATA_TYPES
+from torchspan.semconv._values import NAME_LIMIT, UNKNOWN, Kind, is_name
+
+_OPERATOR = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*){0,8}", re.ASCII)
+_NODES = frozenset({"placeholder", "get_attr", "call_function", "call_module", "call_method", "output"})
+"""Kinds of nodes of torch.fx."""
+_FUNCTIONS = frozenset({"_operator", "operator", "math", "builtins", "torch", "torch_tensorrt"})
+"""Packages whose functions occur in graphs alongside operators."""
+_KNOWN_LIMIT = 4096
+_known: set[str] = set()
+
+
+def _is_known(name: str) -> bool:
+    """Whether a name is known. Only known names are remembered, because PyTorch's registry may grow later."""
+    if name in _known:
+        return True
+    if name in _NODES or is_operator(name) or _is_library_function(name):
+        if len(_known) < _KNOWN_LIMIT:
+            _known.add(name)
+        return True
+    return False
+
+
+def _is_library_function(name: str) -> bool:
+    module, _, function = name.rpartition(".")
+    loaded_module = sys.modules.get(module)
+    return module.partition(".")[0] in _FUNCTIONS and loaded_module is not None and function in vars(loaded_module)
+
+
+class Operator(Kind):
+    """An operator that PyTorch's registry knows, a function of the libraries, or a kind of node of torch.fx."""
+
+    title = "operator"
+    leaves = (
+        "The name of an operator in PyTorch's registry, including the program's custom operators; of a function of "
+        "Python, PyTorch or Torch-TensorRT that occurs in a graph (`_operator.getitem`); or of a kind of node "
+        f"(`placeholder`). Anything else is `{UNKNOWN}`."
+    )
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`. Only the spelling counts: another process may know other operators."""
+        return text == UNKNOWN or (len(text) <= NAME_LIMIT and _OPERATOR.fullmatch(text) is not None)
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`. A name that is unknown in this process becomes `?`."""
+        return text if self.accepts(text) and _is_known(text) else UNKNOWN
+
+
+class OnnxOperator(Kind):
+    """An operator of the ONNX standard."""
+
+    title = "ONNX operator"
+    leaves = f"The name of an operator of the ONNX standard. Anything else is `{UNKNOWN}`."
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return text in ONNX_OPERATORS or text == UNKNOWN
+
+
+class _Entries(Kind):
+    """A text of entries separated by `, `. An entry that is not accepted is `?`."""
+
+    _LIMIT = 1024
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return len(text) <= self._LIMIT and all(self._is_entry(part) for part in text.split(", "))
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`."""
+        if len(text) > self._LIMIT:
+            return UNKNOWN
+        return ", ".join(part if self._is_entry(part) else UNKNOWN for part in text.split(", "))
+
+    def _is_entry(self, text: str) -> bool:
+        raise NotImplementedError
+
+
+class OperatorArguments(_Entries):
+    """Arguments of an operator: the names in its schema, with data types."""
+
+    title = "arguments"
+    leaves = (
+        "Names of arguments in an operator's schema, with the data types of tensors, and `dynamic` for a symbolic "
+        f"shape (`self: float64, dim`). Anything else is `{UNKNOWN}`."
+    )
+    _ARGUMENT = re.compile(r"(?:argument \d{1,4}|(?P<name>[A-Za-z_]\w{0,63}))(?:: (?P<types>[\w ]{1,128}))?", re.ASCII)
+    _TYPES = frozenset({*DATA_TYPES, "dynamic"})
+
+    def _is_entry(self, text: str) -> bool:
+        match = self._ARGUMENT.fullmatch(text)
+        if match is None:
+            return text in {"", UNKNOWN}
+        return match["types"] is None or self._TYPES.issuperset(match["types"].split(" "))
+
+
+class Validators(_Entries):
+    """Names of functions that were asked about an operator and refused it."""
+
+    title = "validators"
+    STATIC_ONLY = "supports_dynamic_shapes=False"
+    leaves = (
+        f"Names of functions, each an identifier, separated by commas; `{STATIC_ONLY}` for a converter that supports "
+        f"only static shapes. Anything else is `{UNKNOWN}`."
+    )
+
+    def _is_entry(self, text: str) -> bool:
+        return is_name(text) or text in {"", UNKNOWN, self.STATIC_ONLY}

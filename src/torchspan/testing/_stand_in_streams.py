@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA streams and events where work is done when the call returns: nothing to order, nothing to wait for."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchspan.testing._devices import on_cpu
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_handles = itertools.count(1)
+_current = threading.local()
+
+
+class Stream:
+    """Stands in for `torch.cuda.Stream`. Each has its own handle; the default stream's is 0, as CUDA's is."""
+
+    __torchspan_stand_in__ = True
+
+    def __init__(self, device: Any = None, priority: int = 0, **_kwargs: Any) -> None:
+        self.device = torch.device(on_cpu(0 if device is None else device))
+        self.device_index, self.device_type = 0, 1
+        self.priority = priority
+        self.cuda_stream = self.stream_id = next(_handles)
+        self._outer: list[Stream] = []
+
+    def wait_stream(self, stream: Any) -> None: ...
+    def wait_event(self, event: Any) -> None: ...
+    def synchronize(self) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+    def record_event(self, event: Any = None) -> Any:
+        event = StandInEvent() if event is None else event
+        event.record(self)
+        return event
+
+    def __enter__(self) -> Self:
+        self._outer.append(current_stream())
+        _current.stream = self
+        return self
+
+    def __exit__(self, *_exc_info: object) -> None:
+        _current.stream = self._outer.pop()
+
+
+_default = Stream()
+_default.cuda_stream = _default.stream_id = 0
+
+
+class StandInEvent:
+    """Stands in for `torch.cuda.Event`: times are the host's monotonic clock at `record`."""
+
+    __torchspan_stand_in__ = True
+
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **_: Any
+    ) -> None:
+        del blocking, interprocess
+        self.cuda_event = 0
+        self._times = enable_timing
+        self._recorded_ns: int | None = None
+
+    def record(self, stream: Any = None) -> None:
+        del stream
+        self._recorded_ns = time.perf_counter_ns()
+
+    def elapsed_time(self, end_event: StandInEvent) -> float:
+        """Milliseconds from this event to `end_event`. Like CUDA, raises ValueError unless both have timing and were recorded."""
+        if not (self._times and end_event._times):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self._recorded_ns is None or end_event._recorded_ns is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        return (end_event._recorded_ns - self._recorded_ns) / 1e6
+
+    def wait(self, stream: Any = None) -> None: ...
+    def synchronize(self) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+
+class StreamContext:
+    """Stands in for `torch.cuda.StreamContext` and `torch.cuda.stream(s)`. None leaves the current stream as it is."""
+
+    __torchspan_stand_in__ = True
+
+    def __init__(self, stream: Any = None) -> None:
+        self.stream = stream
+        self._outer: Any = None
+
+    def __enter__(self) -> None:
+        self._outer = current_stream()
+        if self.stream is not None:
+            _current.stream = self.stream
+
+    def __exit__(self, *_exc_info: object) -> None:
+        _current.stream = self._outer
+
+
+def current_stream(device: Any = None) -> Any:
+    """The stream chosen last in this thread, at first the default stream."""
+    del device
+    return getattr(_current, "stream", _default)
+
+
+def default_stream(device: Any = None) -> Stream:
+    """The one default stream."""
+    del device
+    return _default
+
+
+def set_stream(stream: Any) -> None:
+    """Choose this thread's stream; None leaves it as it is."""
+    if stream is not None:
+        _current.stream = stream

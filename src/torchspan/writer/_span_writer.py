@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes events as spans."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable
+from contextvars import Token
+from dataclasses import dataclass
+from typing import Any
+
+from opentelemetry import context as context_api
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    Status,
+    StatusCode,
+    Tracer,
+    TracerProvider,
+    get_current_span,
+)
+
+from torchspan import semconv
+from torchspan._files import withheld
+from torchspan._files.withheld import WithheldEvent
+from torchspan._sampling import STARTED_BY
+from torchspan._sampling.rules import SamplingRules
+from torchspan.engine import Attributes, Callback, Event, Occurrence
+from torchspan.phase import COMPILE, IMPORT, Phase
+from torchspan.writer import _kept_spans
+from torchspan.writer._aside import aside
+from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
+from torchspan.writer._exception_signals import ExceptionSignal, LoggedException, SpanEvents
+from torchspan.writer._folding import Folding
+from torchspan.writer._metric_writer import compile_outcome
+from torchspan.writer._own_files import OwnFiles
+from torchspan.writer._parents import SpanParents
+from torchspan.writer._tracer import TracerOf, TracerSource
+
+# --- trace ids on log records ---------------------------------------------------------------------------------------
+SERVICE_NAME = "service.name"
+
+
+class RecordMarker:
+    """Writes the same attributes as opentelemetry-instrumentation-logging, with the same names and formats.
+
+    A record that has these attributes already, from that package or from the program, is not changed.
+    """
+
+    def __init__(self, provider: Callable[[], TracerProvider]) -> None:
+        self._provider = provider
+
+    def mark(self, record: logging.LogRecord) -> None:
+        """Add trace id and span id (32 and 16 hexadecimal digits, both `0` without a span), the sampled flag, and the service."""
+        attributes = vars(record)
+        if "otelTraceID" in attributes or "otelSpanID" in attributes:
+            return
+        span = get_current_span().get_span_context()
+        attributes["otelTraceID"] = format(span.trace_id, "032x") if span.is_valid else "0"
+        attributes["otelSpanID"] = format(span.span_id, "016x") if span.is_valid else "0"
+        attributes["otelTraceSampled"] = span.is_valid and span.trace_flags.sampled
+        attributes.setdefault("otelServiceName", self._service_name())
+
+    def _service_name(self) -> str:
+        """The name from the provider's resource, which only the SDK has; empty without an SDK."""
+        resource: Any = getattr(self._provider(), "resource", None)
+        return "" if resource is None else str(resource.attributes.get(SERVICE_NAME) or "")
+
+
+# ------------------------------------------------------------------------------------------------------------------
+STEPS_LIMIT = 20
+"""Maximum number of kinds of steps that are listed on a span."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """An open event. span: its span; None if its trace had reached its limit."""
+
+    span: Span | None
+    token: Token[Context] | None
+
+
+class SpanWriter:
+    """A callback of the pipeline that writes every event as a span, up to the limit of its trace.
+
+    The parent is the current OpenTelemetry span, on any thread, unless that span has ended. A worker that was started inside a
+    span that has ended begins its own trace, with a link to that span. Nothing is exported here, and exporting is never traced.
+
+    tracer_provider: the provider to use instead of the global one.
+    parents: counts work that is folded outside every event.
+    capture_text: whether exception messages, and lines of a library's log, are recorded whole.
+    exceptions: records exceptions. Default: as events of spans.
+    spans_per_trace: the maximum number of spans in a trace. Further work is folded into the span around it.
+    tracer_of, holds: see `TracerSource`.
+    """
+
+    def __init__(
+        self,
+        tracer_provider: TracerProvider | None = None,
+        *,
+        parents: SpanParents | None = None,
+        capture_text: bool = False,
+        exceptions: ExceptionSignal | None = None,
+        spans_per_trace: int = SPANS_PER_TRACE,
+        tracer_of: TracerOf | None = None,
+        holds: Callable[[SamplingRules | None], None] | None = None,
+    ) -> None:
+        self._tracers = TracerSource(tracer_provider, tracer_of, holds)
+        parents = parents or SpanParents()
+        self._capture_text = capture_text
+        self.recorded = 0
+        """Number of started spans that record, except imports, which do not show any work of the libraries."""
+        self.unsampled = 0
+        """Number of started spans that the sampler refused, except imports."""
+        self._emitted_of: Counter[Phase] = Counter()
+        self.refused = 0
+        """Number of spans with `torchspan.keep` that a sampler other than torchspan's refused."""
+        self._budget = Budget(spans_per_trace)
+        self._folding = Folding(parents)
+        self._exceptions = exceptions or SpanEvents(capture_text=capture_text)
+        self.mark_record = RecordMarker(self._tracers.provider).mark
+        """Adds the ids of the current span to a record of Python's logging."""
+        self.callback = Callback("writing spans", self._start, self._end, leave=self._leave)
+
+    def look_for_provider(self) -> None:
+        """Look up the current provider, if one is set."""
+        if self._tracers.is_set():
+            self._tracers.get()
+
+    def has_destination(self) -> bool:
+        """Whether the program has set a tracer provider, or a recording span is current."""
+        return self._tracers.is_set() or trace.get_current_span().is_recording()
+
+    def is_exported(self, event: Event) -> bool:
+        """Whether the span of a started event, or the span on which the event is counted, is processed."""
+        handle = event.handle
+        return isinstance(handle, SpanContext) and handle.trace_flags.sampled and self._tracers.has_processors()
+
+    def emitted_of(self, phase: Phase) -> int:
+        """Number of spans of the phase that were sampled and have ended."""
+        return self._emitted_of[phase]
+
+    @property
+    def dropped(self) -> int:
+        """Number of spans that were not started because their trace had reached its limit."""
+        return self._budget.refused
+
+    # --- start ------------------------------------------------------------------------------------------------
+    def _start(self, event: Event) -> _Open:
+        tracer = self._tracers.get()
+        context, links = self._parent(event)
+        around = trace.get_current_span(context).get_span_context()
+        if around.is_valid and not self._budget.take(limited_by(around), event.phase.room):
+            event.handle = around  # children and links refer to the nearest span
+            return _Open(None, None)
+        facts = {**event.attributes, semconv.KEEP: True} if event.phase.keep else event.attributes
+        arguments: dict[str, Any] = {
+            "name": semconv.span_name(event.name),
+            "attributes": self._emitted(facts),
+            "links": links,
+            "start_time": event.start_ns,
+        }
+        if _kept_spans.rules_of(tracer) is None:
+            span = tracer.start_span(context=context, **arguments)
+            if event.phase.keep and _is_refused(span.get_span_context(), around, tracer):
+                self.refused += 1
+        else:
+            span = _kept_spans.start(tracer, event, context, around, arguments)
+        event.handle = span.get_span_context()
+        if span.is_recording():
+            self.recorded += event.phase is not IMPORT
+            if not around.is_valid:  # it begins a trace
+                self._budget.take(limited_by(event.handle), 1.0)
+        else:
+            self.unsampled += event.phase is not IMPORT
+            self._budget.give_back(limited_by(around))
+        token = None
+        if event.placement.is_current:
+            token = context_api.attach(trace.set_span_in_context(span))
+        return _Open(span, token)
+
+    @staticmethod
+    def _parent(event: Event) -> tuple[Context, list[Link]]:
+        """A context in which the parent is the current span, and the links."""
+        links = [Link(link) for link in event.links if isinstance(link, SpanContext) and link.is_valid]
+        if not event.placement.is_current and event.parent is not None and event.parent.handle is not None:
+            return trace.set_span_in_context(NonRecordingSpan(event.parent.handle)), links
+        context = context_api.get_current()
+        current = trace.get_current_span(context)
+        ended_ns = getattr(current, "end_time", None)
+        if ended_ns is not None and ended_ns <= event.start_ns:  # an import is reported after its end
+            links.append(Link(current.get_span_context()))
+            context = trace.set_span_in_context(trace.INVALID_SPAN, context)
+        elif not current.get_span_context().is_valid:
+            started_by = context_api.get_value(STARTED_BY, context)
+            if isinstance(started_by, SpanContext) and started_by.is_valid:
+                links.append(Link(started_by))
+        return context, links
+
+    @staticmethod
+    def _leave(_event: Event, opened: _Open) -> None:
+        # If start and end happen in different frames, another span may be current by now. It stays current.
+        if opened.token is not None and trace.get_current_span() is opened.span:
+            context_api.detach(opened.token)
+
+    # --- end --------------------------------------------------------------------------------------------------
+    def _end(self, event: Event, opened: _Open) -> None:
+        span = opened.span
+        if span is None:
+            self._folding.fold(event, self._raised(event, opened))
+            return
+        kept_back: list[WithheldEvent] = []
+        try:
+            if span.is_recording():
+                kept_back = self._describe(event, span, self._raised(event, opened))
+            elif event.error is not None and event.innermost:
+                self._exceptions.without_span(event, _inside(event, opened))
+        finally:
+            ids = span.get_span_context()
+            with withheld.while_ending(ids.trace_id, ids.span_id, kept_back):
+                span.end(event.end_ns)
+            if ids.trace_flags.sampled and ids.is_valid:
+                self._emitted_of[event.phase] += 1
+        if event.phase.keep and event.parent is None and span.get_span_context().trace_flags.sampled:
+            # If the program crashes later, most often at the first run, the spans in a batch processor would be lost.
+            with contextlib.suppress(Exception):
+                files = OwnFiles(self._tracers.provider())
+                if files.exporters:
+                    aside(files.flush)
+
+    def _raised(self, event: Event, opened: _Open) -> Occurrence | None:
+        """The occurrence for the exception that began in the event, recorded as configured; None without such an exception."""
+        if event.error is None or not event.innermost:
+            return None
+        return self._exceptions.on_span(event, _inside(event, opened))
+
+    def _describe(self, event: Event, span: Span, raised: Occurrence | None) -> list[WithheldEvent]:
+        """Write the attributes, events and status of a span. Returns the events that are log records instead of span events."""
+        facts = {**event.additions, **_steps(event)}
+        if event.is_incomplete:
+            facts[semconv.INCOMPLETE] = True
+        if event.error is not None:
+            facts[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
+        if event.phase is COMPILE and not event.is_incomplete:
+            facts[semconv.COMPILE_OUTCOME] = compile_outcome({**event.attributes, **facts})
+        kept_back = []
+        for occurrence in (*event.occurrences, *(() if raised is None else (raised,))):
+            name, attributes = semconv.event_name(occurrence.name), self._emitted(occurrence.attributes)
+            if type(occurrence) is LoggedException:
+                kept_back.append(WithheldEvent(name, attributes, occurrence.time_ns))
+            else:
+                span.add_event(name, attributes, occurrence.time_ns)
+        attributes = self._emitted(facts)
+        span.set_attributes(attributes)
+        if semconv.ERROR_TYPE in attributes:
+            span.set_status(Status(StatusCode.ERROR, attributes.get(semconv.BUILD_ERROR)))
+        return kept_back
+
+    def _emitted(self, facts: Attributes) -> dict[str, Any]:
+        return semconv.emitted(facts, capture_text=self._capture_text)
+
+
+def _is_refused(own: SpanContext, around: SpanContext, tracer: Tracer) -> bool:
+    """Whether a sampler of the SDK has refused a span. A tracer that makes no spans returns the ids of the span around."""
+    if own.trace_flags.sampled or not own.is_valid or own.span_id == around.span_id:
+        return False
+    return getattr(tracer, "sampler", None) is not None
+
+
+def _inside(event: Event, opened: _Open) -> Context:
+    """The context for the event: that of its span, or of the nearest span around it."""
+    span = opened.span
+    if span is None:
+        handle = event.handle if isinstance(event.handle, SpanContext) else trace.INVALID_SPAN_CONTEXT
+        span = NonRecordingSpan(handle)
+    return trace.set_span_in_context(span)
+
+
+def _steps(event: Event) -> dict[str, Any]:
+    if not event.steps:
+        return {}
+    rows = event.steps.renamed(semconv.span_name).longest(STEPS_LIMIT)
+    return {
+        semconv.STEP_NAMES: [name for name, _, _ in rows],
+        semconv.STEP_COUNTS: [count for _, count, _ in rows],
+        semconv.STEP_DURATIONS: [seconds for _, _, seconds in rows],
+    }

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes everything that is made from the source: pages, dashboards, resources of Kubernetes, and the diagram.
+
+`--check` writes nothing, names each file that differs from what would be written, and exits with status 1 if there is one.
+`tools/generate_vocabulary.py` is apart: it reads every installed library.
+"""
+
+import importlib
+import sys
+
+NAMES = (
+    "semantic_conventions",
+    "privacy_page",
+    "settings_page",
+    "metrics_page",
+    "cli_page",
+    "phase_page",
+    "compatibility_page",
+    "dashboards",
+    "kubernetes",
+    "architecture",
+)
+"""The generators, `generate_<name>.py` each."""
+
+
+def main(arguments):
+    """Run each generator in this process, and return 1 if one failed."""
+    statuses = [importlib.import_module(f"generate_{name}").main(arguments) for name in NAMES]
+    return int(any(statuses))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
