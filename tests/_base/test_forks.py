@@ -16,7 +16,6 @@ from support.forked import held_elsewhere, in_forked_child
 from torchspan._base import forks, import_hooks
 from torchspan._base.errors import CallbackGuard, Guard, Guarded
 from torchspan._base.forks import renewed
-from torchspan.writer._budget import Budget
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork"),
@@ -66,12 +65,6 @@ def test_a_holder_that_is_gone_is_forgotten():
     del holder
     gc.collect()
     assert gone() is None
-
-
-def test_a_child_counts_spans_whatever_thread_counted_at_the_fork():
-    budget = Budget()
-    with held_elsewhere(budget._lock):
-        assert in_forked_child(lambda: budget.take("trace", 1.0)) == "True"
 
 
 @pytest.mark.parametrize("guard", [Guard(), CallbackGuard()], ids=["own", "callbacks"])

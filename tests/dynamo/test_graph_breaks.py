@@ -8,7 +8,7 @@ from torch._dynamo.backends.common import aot_autograd
 from support import compiled
 from torchspan.probes.describe import frames as graph_breaks
 from torchspan.probes.describe import recompiles
-from torchspan.semconv._guards import GuardText
+from torchspan.semconv.torch import RECOMPILE_REASON
 
 ONES = torch.ones(3, 3)
 BREAK = "torch.compile.graph_break"
@@ -276,9 +276,9 @@ def counts(read, name):
 )
 def test_a_guard_keeps_names_sizes_and_types_and_no_other_literal(guard, kind, reported):
     assert recompiles.class_of(guard) == kind
-    reduced = GuardText().reduced(guard)
+    reduced = RECOMPILE_REASON.kind.reduced(guard)
     assert reduced == (guard if reported is None else reported)
-    assert GuardText().accepts(reduced)
+    assert RECOMPILE_REASON.kind.accepts(reduced)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ FINDINGS = {
         f"{_FILES}::test_a_file_that_is_swapped_for_a_pipe_is_refused_and_not_waited_for",
     ),
     "B2 the user's __str__ is run on exceptions": (
-        "tests/privacy/test_exceptions.py::test_no_method_or_property_of_an_exception_runs",
+        "tests/writer/test_hostile_exceptions.py::test_no_method_or_property_of_an_exception_runs",
         "tests/probes/test_no_code_runs.py::test_a_describing_function_asks_nothing",
     ),
     "B3 reports of a run are written through a link": (
