@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import torchspan.testing
 from support.emitted import EMITTED
 from support.metrics import Metrics
 from support.needs import Needs
 from support.run_log import RunLog
+from support.steady_spans import SteadySpans
 from support.unmeasured import Unmeasured
-from torchspan import TorchspanInstrumentor, _settings, instrumentor
+from torchspan import TorchspanInstrumentor, _settings
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
 os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="torchspan-tests-")
@@ -26,13 +26,12 @@ for variable in [name for name in os.environ if name.startswith(("TORCHSPAN_", "
     del os.environ[variable]
 os.environ["XDG_CACHE_HOME"] = str(Path(tempfile.tempdir, "cache"))  # the stand-in keeps engines there
 torchspan.testing.without_gpu()
-instrumentor.LIBRARIES = ()  # which imports inside a compilation take long depends on the machine, and on earlier tests
 
 
 @pytest.fixture
 def exporter():
-    """Spans as they end."""
-    return InMemorySpanExporter()
+    """Spans as they end, without those that depend on the speed of the machine."""
+    return SteadySpans()
 
 
 @pytest.fixture
@@ -80,15 +79,6 @@ def instrument(provider, metrics):
 def no_invalid_value_has_been_named(monkeypatch):
     """A process names each invalid value once; here each test is one."""
     monkeypatch.setattr(_settings, "_warned", {})
-
-
-@pytest.fixture(autouse=True)
-def phases_of_torch_compile_are_short(monkeypatch):
-    """Which phases and waits are long depends on the machine: none is, so that a tree is what a test expects."""
-    from torchspan.adapters.dynamo import compile_lock, frames
-
-    monkeypatch.setattr(frames, "SHORT_NS", 3600 * 10**9)
-    monkeypatch.setattr(compile_lock, "LONG_NS", 3600 * 10**9)
 
 
 @pytest.fixture(autouse=True)

@@ -195,6 +195,7 @@ print(sorted(m for m in sys.modules if m.split(".")[0] in ("torch", "torch_tenso
     assert run(program, **exporters, TORCHSPAN_WITHOUT_GPU="1") == "[]"
 
 
+@pytest.mark.slow
 def test_uninstrumenting_before_the_library_is_imported_leaves_it_untouched():
     program = """
 import warnings; warnings.simplefilter("ignore")
@@ -211,6 +212,7 @@ print([function.__globals__["__name__"].startswith("torchspan.") for function in
     assert run(program).splitlines()[-1] == "[False, False, False, False]"
 
 
+@pytest.mark.slow
 def test_cuda_and_nvml_are_never_initialized_by_us(tmp_path):
     program = """
 import warnings; warnings.simplefilter("ignore")
@@ -269,3 +271,67 @@ def test_the_rest_of_torchspan_imports_one_module_of_inputs():
         if name is not None and name.startswith("torchspan.inputs")
     }
     assert outside == {"torchspan.inputs.port"}
+
+
+# --- the tests ----------------------------------------------------------------------------------------------------------
+TESTS = Path(__file__).parent
+PRIVATE = re.compile(r"torchspan\.(\w+)\..*\b_")
+"""A private module of a package: a private name below it. Its first part is the package."""
+
+
+def package_of(path):
+    """The package that a test tests: the name of its folder, or of its file."""
+    return path.relative_to(TESTS).parts[0].removesuffix(".py").removeprefix("test_")
+
+
+def modules_imported_by(tree):
+    """Modules of torchspan, and private names imported from its packages, by the names that they have in the file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("torchspan"):
+            yield from ((alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, alias.name) for alias in node.names if alias.name.startswith("torchspan"))
+
+
+def is_module(name):
+    path = ROOT.parent.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def test_no_test_imports_a_private_module_of_a_package_that_it_does_not_test():
+    found = []
+    for path in sorted(TESTS.rglob("*.py")):
+        for _, name in modules_imported_by(ast.parse(path.read_text(encoding="utf-8"))):
+            module = name if is_module(name) else name.rpartition(".")[0]
+            package = PRIVATE.match(module)
+            if package and package[1].strip("_") != package_of(path).strip("_"):
+                found.append((str(path.relative_to(TESTS)), module))
+    assert found == []
+
+
+def constants_changed_by(tree):
+    """What the file changes of torchspan's constants by `monkeypatch.setattr` or by an assignment."""
+    modules = {name: target for name, target in modules_imported_by(tree) if is_module(target)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr":
+            names = [argument.value for argument in node.args if isinstance(argument, ast.Constant)][:1]
+            target = modules.get(ast.unparse(node.args[0]), "")
+            yield from (f"{target}.{name}" for name in names if isinstance(name, str))
+        elif isinstance(node, (ast.Assign, ast.AugAssign)):
+            for target in getattr(node, "targets", None) or [node.target]:
+                if isinstance(target, ast.Attribute) and ast.unparse(target.value) in modules:
+                    yield f"{modules[ast.unparse(target.value)]}.{target.attr}"
+
+
+SWITCH = "torchspan.observers.RETHROW_CALLBACK_EXCEPTION"
+"""For users to change."""
+
+
+def test_no_test_changes_a_constant_of_torchspan():
+    found = [
+        (str(path.relative_to(TESTS)), name.strip("."))
+        for path in sorted(TESTS.rglob("*.py"))
+        for name in constants_changed_by(ast.parse(path.read_text(encoding="utf-8")))
+        if re.fullmatch(r"\.?torchspan\..*\.[A-Z][A-Z0-9_]+", name) and name != SWITCH
+    ]
+    assert found == []

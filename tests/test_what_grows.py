@@ -15,9 +15,9 @@ from torchspan._base.scratch import Scratch
 from torchspan._context import span_ends
 from torchspan._context.span_ends import SpanEnds
 from torchspan.adapters import Provenance
+from torchspan.adapters.log_lines import CLASSES_LIMIT, LoggerFollower
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.adapters.observed_functions import NAMES_LIMIT, POINTS_LIMIT, Observations
-from torchspan.adapters.tensorrt.loggers import CLASSES_LIMIT, LoggerFollower
 from torchspan.engine import Engine, FreshObjects, Observed, RateLimits
 from torchspan.engine.rate_limits import REMEMBERED, UNREFERABLE_LIMIT
 from torchspan.probes import Call

@@ -81,9 +81,10 @@ Undo = Callable[[], None]
 class Bridge:
     """Made when the first observed library is imported. The others join it.
 
-    tracer_provider, meter_provider, logger_provider: the providers to use instead of the global ones.
-    run: torchspan's part in this process, if the program runs under `torchspan run`.
-    times: takes the times of imports.
+    Args:
+        tracer_provider, meter_provider, logger_provider: The providers to use instead of the global ones.
+        run: torchspan's part in this process, if the program runs under `torchspan run`.
+        times: Takes the times of imports.
     """
 
     def __init__(
@@ -195,7 +196,8 @@ class Bridge:
     def hook(self, library: str, *, late: bool) -> None:
         """Hook into `library`, which has been imported, and into the TensorRT that came with it.
 
-        late: the library was imported before the bridge was enabled.
+        Args:
+            late: The library was imported before the bridge was enabled.
         """
         if library == torch_tensorrt.LIBRARY:
             self._undo.append(

@@ -32,7 +32,9 @@ _WITHOUT_VALUES = re.compile(r"Plugin '[\w.-]{1,64}' not found|(?:(?!, got [^a-z
 class InstrumentationNode(NamedTuple):
     """The node of torchspan's instrumentation.
 
-    is_enabled: False where the node says `enabled: false`. options: the others that it has, as YAML reads them.
+    Attributes:
+        is_enabled: False where the node says `enabled: false`.
+        options: The others that it has, as YAML reads them.
     """
 
     is_enabled: bool
@@ -44,7 +46,11 @@ class UnreadableFileError(ValueError):
 
 
 def named(environment: Mapping[str, str] | None = None) -> str | None:
-    """The file that is to be read; None where the variable is not set. environment: default: the process's."""
+    """The file that is to be read; None where the variable is not set.
+
+    Args:
+        environment: Default: the process's.
+    """
     return (os.environ if environment is None else environment).get(VARIABLE) or None
 
 

@@ -27,7 +27,7 @@ from torchspan._base import reading
 from torchspan._base.errors import Guarded
 from torchspan.subscribers import sampling
 from torchspan.subscribers.checks import check_bool, check_callable, check_handle, check_integer, checked_scopes
-from torchspan.subscribers.entry import Entry
+from torchspan.subscribers.entry import Entry, Removable
 from torchspan.subscribers.local_state import (
     DisableRecordFunctionGuard,
     RecordFunctionGuard,
@@ -41,7 +41,6 @@ from torchspan.subscribers.local_state import (
 from torchspan.subscribers.ranges import RecordedRange, record_function
 from torchspan.subscribers.record_function import RecordFunction, current_thread_id
 from torchspan.subscribers.registry import REGISTRY, probability
-from torchspan.subscribers.removable import Removable
 from torchspan.subscribers.sampling import SamplingMode
 from torchspan.subscribers.scope import RecordScope, Scope
 

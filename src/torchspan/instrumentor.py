@@ -89,7 +89,8 @@ class Origin(enum.IntEnum):
 class _Caller(NamedTuple):
     """Who calls `TorchspanInstrumentor.instrument`.
 
-    is_file: the arguments are the options of a configuration file.
+    Attributes:
+        is_file: The arguments are the options of a configuration file.
     """
 
     origin: Origin
@@ -472,7 +473,11 @@ class _Arrivals:
         return Bridge(*self._how)
 
     def _wait(self, is_new: bool) -> None:
-        """An import has ended that others may follow. is_new: whether it follows none itself."""
+        """An import has ended that others may follow.
+
+        Args:
+            is_new: Whether it follows none itself.
+        """
         bridge = self._bridge
         if bridge is not None:
             bridge.imports.wait(is_new=is_new)
@@ -498,7 +503,8 @@ class _Arrivals:
 def resume(origin: int = Origin.LOADER, **settings: Any) -> None:
     """In a process that an instrumented one has started: enable with its settings, unless that has been done.
 
-    origin: who has enabled torchspan there. A call of the program's in this process wins all the same.
+    Args:
+        origin: Who has enabled torchspan there. A call of the program's in this process wins all the same.
     """
     instrumentor = TorchspanInstrumentor()
     origin = Origin(min(origin, Origin.LOADER))
@@ -510,7 +516,8 @@ def resume(origin: int = Origin.LOADER, **settings: Any) -> None:
 def _carry(settings: Settings, provider: Any, origin: Origin, others: Callable[[], list[Callable[[], object]]]) -> Undo:
     """Let the context follow the work into threads and processes.
 
-    others: returns what exports the metrics and log records.
+    Args:
+        others: Returns what exports the metrics and log records.
     """
     from torchspan import propagation
 

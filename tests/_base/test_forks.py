@@ -3,10 +3,12 @@
 
 import gc
 import importlib
+import itertools
 import os
 import signal
 import sys
 import threading
+import types
 import weakref
 
 import pytest
@@ -111,7 +113,6 @@ def module(monkeypatch, tmp_path):
 
 def test_a_fork_waits_for_an_import_at_whose_end_a_hook_runs(monkeypatch, module):
     begun, may_end, over = threading.Event(), threading.Event(), threading.Event()
-    monkeypatch.setattr(forks, "WAIT_S", 1.0)
 
     def imports():
         with forks.uncut():
@@ -146,7 +147,9 @@ def test_a_child_imports_whatever_thread_imported_at_the_fork(module):
 
 
 def test_a_child_knows_that_its_fork_has_cut_an_import(monkeypatch):
-    monkeypatch.setattr(forks, "WAIT_S", 0.0)
+    seconds = itertools.count(0, forks.WAIT_S)
+    clock = types.SimpleNamespace(monotonic=lambda: next(seconds), sleep=lambda _seconds: None)
+    monkeypatch.setattr(forks, "time", clock)
     with held_elsewhere(forks.uncut()):
         assert in_forked_child(forks.was_cut) == "True"
     assert not forks.was_cut()

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from support.engines import extend
+from support.fake_time import FakeTime, Ticking
 from support.stacks import innermost_frame
 from torchspan import phase, semconv
 from torchspan.adapters.dynamo import compile_lock
@@ -19,6 +20,7 @@ from torchspan.engine import Callback, Engine
 from torchspan.probes import Record, Target
 
 LIMIT_S = 60
+MILLISECOND_NS = 1_000_000
 HELD = "torch._dynamo.convert_frame:compile_lock"
 
 
@@ -31,8 +33,8 @@ def engine():
 
 @pytest.fixture
 def waited(engine, monkeypatch):
-    """The events of waits, however short."""
-    monkeypatch.setattr(compile_lock, "LONG_NS", 0)
+    """The events of waits. Each is long enough for an event."""
+    monkeypatch.setattr(compile_lock, "time", Ticking(MILLISECOND_NS))
     ended = []
     extend(engine, Callback("ended", lambda event: event, lambda event, _: ended.append(event), {phase.COMPILE_WAIT}))
     return ended
@@ -115,7 +117,7 @@ def test_what_was_compiled_before_is_not_waited_for(engine, waited, compiles):
 
 
 def test_a_short_wait_is_not_an_event(engine, waited, monkeypatch):
-    monkeypatch.setattr(compile_lock, "LONG_NS", 3600 * 10**9)
+    monkeypatch.setattr(compile_lock, "time", FakeTime(monkeypatch))
     lock = followed(Waits(engine, nothing))
     with lock:
         thread = waiting_for(lock)

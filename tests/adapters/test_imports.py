@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports as spans, with modules of a test in place of the libraries."""
+"""Imports as spans, with stubs in place of the libraries."""
 
 import importlib
 import os
@@ -12,30 +12,31 @@ from opentelemetry import trace
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 import torchspan.observers
-from torchspan import instrumentor
+from support.fake_time import FakeTime
 from torchspan._base import imports
 from torchspan.adapters.imports import _report_all
 from torchspan.writer import SpanWriter
 
-NAMES = ("watched_outer", "watched_inner", "watched_broken")
-LAZY = ("lazy_one", "lazy_two")
+LONG = "import time; time.sleep(0.11)"
+"""The body of a module of a library whose import is long enough for a span."""
+
 ANY = torchspan.observers.Observer("any")
 
 
 @pytest.fixture
 def modules(tmp_path, monkeypatch):
-    """Writes modules whose first imports are spans; they are gone after the test."""
+    """Writes modules that are imported in place of those of the same names."""
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(instrumentor, "IMPORTS", NAMES)
 
     def write(**sources):
         for name, source in sources.items():
             (tmp_path / f"{name}.py").write_text(source)
+            monkeypatch.delitem(sys.modules, name, raising=False)
         importlib.invalidate_caches()
 
     yield write
-    for name in NAMES:
-        sys.modules.pop(name, None)
+    for stub in tmp_path.glob("*.py"):
+        sys.modules.pop(stub.stem, None)
 
 
 @pytest.fixture
@@ -63,30 +64,30 @@ def reported(exporter):
 
 
 def test_imports_are_spans_below_the_current_one_nested_as_they_happened(instrument, exporter, tracer, modules):
-    modules(watched_outer="import watched_inner\n__version__ = '1.2'", watched_inner="")
+    modules(tensorrt="import tensorrt_rtx\n__version__ = '1.2'", tensorrt_rtx="")
     instrument()
     with tracer.start_as_current_span("start-up"):
         before_ns = time.time_ns()
-        importlib.import_module("watched_outer")
+        importlib.import_module("tensorrt")
         assert trace.get_current_span().name == "start-up"
     assert reported(exporter) == [
         ("start-up", None, None),
-        ("torchspan.import", "watched_outer", "start-up"),
-        ("torchspan.import", "watched_inner", "watched_outer"),
+        ("torchspan.import", "tensorrt", "start-up"),
+        ("torchspan.import", "tensorrt_rtx", "tensorrt"),
     ]
     inner, outer, _ = exporter.get_finished_spans()
     assert dict(outer.attributes) == {
         "torchspan.keep": True,
-        "torchspan.import.module": "watched_outer",
+        "torchspan.import.module": "tensorrt",
         "torchspan.import.version": "1.2",
     }
     assert before_ns - 1_000_000 <= outer.start_time <= inner.start_time <= inner.end_time <= outer.end_time
 
 
 def test_without_a_provider_an_import_waits_for_the_next_span(instrument, exporter, modules, no_provider_yet):
-    modules(watched_inner="")
+    modules(tensorrt_rtx="")
     instrument()
-    importlib.import_module("watched_inner")
+    importlib.import_module("tensorrt_rtx")
     imported_ns = time.time_ns()
     assert exporter.get_finished_spans() == ()
     work()
@@ -100,28 +101,28 @@ def test_without_a_provider_an_import_waits_for_the_next_span(instrument, export
 def test_an_import_that_waited_lies_below_the_span_that_has_ended_since(
     instrument, exporter, tracer, modules, no_provider_yet
 ):
-    modules(watched_inner="")
+    modules(tensorrt_rtx="")
     instrument()
     with tracer.start_as_current_span("start-up"):
-        importlib.import_module("watched_inner")
+        importlib.import_module("tensorrt_rtx")
     torchspan.uninstrument()
-    assert reported(exporter) == [("start-up", None, None), ("torchspan.import", "watched_inner", "start-up")]
+    assert reported(exporter) == [("start-up", None, None), ("torchspan.import", "tensorrt_rtx", "start-up")]
 
 
 def test_an_import_that_waits_at_the_end_of_the_process_is_reported(instrument, exporter, modules, no_provider_yet):
-    modules(watched_inner="")
+    modules(tensorrt_rtx="")
     instrument()
-    importlib.import_module("watched_inner")
+    importlib.import_module("tensorrt_rtx")
     _report_all()
-    assert reported(exporter) == [("torchspan.import", "watched_inner", None)]
+    assert reported(exporter) == [("torchspan.import", "tensorrt_rtx", None)]
 
 
 def test_a_forked_child_does_not_report_its_parents_imports(
     instrument, exporter, modules, no_provider_yet, monkeypatch
 ):
-    modules(watched_inner="")
+    modules(tensorrt_rtx="")
     instrument()
-    importlib.import_module("watched_inner")
+    importlib.import_module("tensorrt_rtx")
     pid = os.getpid()
     monkeypatch.setattr("torchspan.adapters.imports.os.getpid", lambda: pid + 1)
     work()
@@ -129,90 +130,81 @@ def test_a_forked_child_does_not_report_its_parents_imports(
 
 
 def test_a_failed_import_is_reported_at_once_with_its_error(instrument, exporter, modules, no_provider_yet):
-    modules(watched_outer="import watched_broken", watched_broken="raise OSError('no libnvinfer.so.10')")
+    modules(tensorrt="import tensorrt_rtx", tensorrt_rtx="raise OSError('no libnvinfer.so.10')")
     instrument()
     with pytest.raises(OSError, match=r"no libnvinfer\.so\.10"):
-        importlib.import_module("watched_outer")
+        importlib.import_module("tensorrt")
     broken, outer = exporter.get_finished_spans()
     assert [span.attributes["torchspan.import.module"] for span in (broken, outer)] == [
-        "watched_broken",
-        "watched_outer",
+        "tensorrt_rtx",
+        "tensorrt",
     ]
     assert [span.attributes["error.type"] for span in (broken, outer)] == ["OSError", "OSError"]
     assert ([event.name for event in broken.events], outer.events) == (["exception"], ())
     assert broken.events[0].attributes["exception.type"] == "OSError"
 
 
-def test_a_failed_import_is_a_span_without_an_observed_library(exporter, provider, modules, monkeypatch):
-    monkeypatch.setattr(instrumentor, "OBSERVED", ())
-    modules(watched_broken="raise OSError('no libnvinfer.so.10')", watched_inner="")
-    torchspan.instrument(tracer_provider=provider)
-    try:
-        importlib.import_module("watched_inner")
-        assert exporter.get_finished_spans() == ()
-        with pytest.raises(OSError):
-            importlib.import_module("watched_broken")
-    finally:
-        torchspan.uninstrument()
-    assert [module for _, module, _ in reported(exporter)] == ["watched_inner", "watched_broken"]
-
-
 def test_an_import_below_suppressed_instrumentation_is_not_a_span(instrument, exporter, modules):
-    modules(watched_inner="")
+    modules(tensorrt_rtx="")
     instrument()
     with suppress_instrumentation():
-        importlib.import_module("watched_inner")
+        importlib.import_module("tensorrt_rtx")
     assert exporter.get_finished_spans() == ()
 
 
 def test_an_import_is_not_a_span_after_uninstrumenting(instrument, exporter, modules):
-    modules(watched_inner="")
+    modules(tensorrt_rtx="")
     instrument()
     torchspan.uninstrument()
-    importlib.import_module("watched_inner")
+    importlib.import_module("tensorrt_rtx")
     assert exporter.get_finished_spans() == ()
 
 
 # --- modules of a library ---------------------------------------------------------------------------------------------
 @pytest.fixture
-def lazy(modules, instrument, monkeypatch):
-    """Instruments; imports of two libraries are spans however short, and follow each other whatever is between them."""
-    monkeypatch.setattr(instrumentor, "LIBRARIES", LAZY)
-    monkeypatch.setattr(imports, "LONG_NS", 0)
-    monkeypatch.setattr(imports, "PAUSE_NS", 10**12)
-    modules(lazy_one="", lazy_two="")
+def lazy(modules, instrument, exporter):
+    """Instruments; imports a module of a library, which takes long enough for a span."""
+    modules(triton=LONG, transformers=LONG)
+    exporter.with_imports = ("triton", "transformers")
     instrument()
-    yield importlib.import_module
-    for name in LAZY:
-        sys.modules.pop(name, None)
+    return importlib.import_module
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time of imports and of events. A body of a module moves it by `import clock; clock.jump(seconds)`."""
+    clock = FakeTime(monkeypatch)
+    monkeypatch.setattr(imports, "time", clock)
+    monkeypatch.setitem(sys.modules, "clock", clock)
+    return clock
 
 
 def test_an_import_inside_a_span_of_the_program_is_its_child_and_written_before_its_end(lazy, exporter, tracer):
     with tracer.start_as_current_span("request"):
-        lazy("lazy_one")
-        lazy("lazy_two")
+        lazy("triton")
+        lazy("transformers")
     names = [span.attributes.get("torchspan.import.module", span.name) for span in exporter.get_finished_spans()]
-    assert names == ["lazy_one", "lazy_two", "request"]
+    assert names == ["triton", "transformers", "request"]
     assert [parent for *_, parent in reported(exporter)] == [None, "request", "request"]
 
 
 def test_an_import_inside_an_observed_call_is_its_child(lazy, exporter):
     @torchspan.observers.observable()
     def first_request():
-        lazy("lazy_one")
+        lazy("triton")
         work()
-        lazy("lazy_two")
+        lazy("transformers")
 
     first_request()
     rows = reported(exporter)
-    assert [module for _, module, _ in rows] == [None, "lazy_one", None, "lazy_two"]
+    assert [module for _, module, _ in rows] == [None, "triton", None, "transformers"]
     assert [parent for *_, parent in rows] == [None, rows[0][0], rows[0][0], rows[0][0]]
     outermost, *inside = sorted(exporter.get_finished_spans(), key=lambda span: span.start_time)
     assert all(outermost.start_time <= span.start_time <= span.end_time <= outermost.end_time for span in inside)
 
 
 def test_imports_outside_every_span_are_reported_when_something_is_recorded(lazy, exporter):
-    lazy("lazy_one")
+    lazy("triton")
     assert exporter.get_finished_spans() == ()
     work()
     assert [(name, parent) for name, _, parent in reported(exporter)] == [
@@ -221,28 +213,31 @@ def test_imports_outside_every_span_are_reported_when_something_is_recorded(lazy
     ]
 
 
-def test_imports_that_follow_each_other_have_their_number_and_time(lazy, exporter, tracer):
+def test_imports_that_follow_each_other_have_their_number_and_time(clock, modules, lazy, exporter, tracer):
+    modules(triton="import clock; clock.jump(0.06)")
     with tracer.start_as_current_span("request"):
-        lazy("lazy_one")
-        time.sleep(0.01)
-        importlib.reload(sys.modules["lazy_one"])
+        lazy("triton")
+        clock.jump(0.005)
+        importlib.reload(sys.modules["triton"])
     span = exporter.get_finished_spans()[0]
-    assert span.attributes["torchspan.import.count"] == 2
-    assert 0 < span.attributes["torchspan.import.duration"] < (span.end_time - span.start_time) / 1e9 - 0.009
+    assert (span.attributes["torchspan.import.count"], span.attributes["torchspan.import.duration"]) == (2, 0.12)
+    assert span.end_time - span.start_time == 125_000_000
 
 
 def test_an_import_inside_a_span_that_is_not_sampled_is_not_recorded(lazy, exporter):
     context = trace.SpanContext(1, 2, is_remote=True, trace_flags=trace.TraceFlags(0))
     with trace.use_span(trace.NonRecordingSpan(context)):
-        lazy("lazy_one")
+        lazy("triton")
     work()
     assert [name for name, *_ in reported(exporter)] == ["torchspan.observed work"]
 
 
-def test_an_import_of_another_thread_waits_for_what_that_thread_does_next(lazy, exporter, tracer):
+def test_an_import_of_another_thread_waits_for_what_that_thread_does_next(clock, modules, lazy, exporter, tracer):
+    modules(triton="import clock; clock.jump(0.2)")
+
     def request():
         with tracer.start_as_current_span("request"):
-            lazy("lazy_one")
+            lazy("triton")
             begun.set()
             may_end.wait(10)
 
@@ -254,11 +249,11 @@ def test_an_import_of_another_thread_waits_for_what_that_thread_does_next(lazy, 
     assert [name for name, *_ in reported(exporter)] == ["torchspan.observed work"]
     may_end.set()
     thread.join()
-    assert [(module, parent) for _, module, parent in reported(exporter) if module] == [("lazy_one", "request")]
+    assert [(module, parent) for _, module, parent in reported(exporter) if module] == [("triton", "request")]
 
 
 def test_imports_that_wait_are_reported_by_uninstrument(lazy, exporter):
-    lazy("lazy_one")
+    lazy("triton")
     torchspan.uninstrument()
-    lazy("lazy_two")
-    assert reported(exporter) == [("torchspan.import", "lazy_one", None)]
+    lazy("transformers")
+    assert reported(exporter) == [("torchspan.import", "triton", None)]

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from torchspan._base.patching import Patches
+from torchspan.adapters import log_lines
+from torchspan.adapters.log_lines import LoggerFollower
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.adapters.tensorrt import loggers
-from torchspan.adapters.tensorrt.loggers import LoggerFollower
 from torchspan.engine import Engine
 
 
@@ -70,7 +70,7 @@ def test_the_logger_of_torch_tensorrt_is_a_row_of_its_own(follower):
 
 
 def test_a_program_that_defines_a_class_for_each_build_does_not_fill_memory(follower):
-    classes = [logger_class() for _ in range(loggers.CLASSES_LIMIT + 5)]
+    classes = [logger_class() for _ in range(log_lines.CLASSES_LIMIT + 5)]
     for each in classes:
         follower.follow(building(each()))
-    assert sum(hasattr(each.log, "__wrapped__") for each in classes) == loggers.CLASSES_LIMIT
+    assert sum(hasattr(each.log, "__wrapped__") for each in classes) == log_lines.CLASSES_LIMIT

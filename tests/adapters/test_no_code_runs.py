@@ -15,17 +15,14 @@ from torchspan.adapters import Provenance, dynamo
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.dynamo.workers import Workers
 from torchspan.adapters.engine_runs import wrap_run
-from torchspan.adapters.log_lines import tap_log
+from torchspan.adapters.log_lines import LoggerFollower, tap_log
 from torchspan.adapters.machinery.apply import Wrappers
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.adapters.observed_functions import Observations
-from torchspan.adapters.tensorrt.build import wrap_build
-from torchspan.adapters.tensorrt.contexts import wrap_create_context
-from torchspan.adapters.tensorrt.loggers import LoggerFollower
-from torchspan.adapters.tensorrt.parser import tap_parser, wrap_parse
-from torchspan.adapters.torch_tensorrt.engines import tap_engine
+from torchspan.adapters.tensorrt import wrap_create_context
+from torchspan.adapters.tensorrt.build import tap_parser, wrap_build, wrap_parse
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
-from torchspan.adapters.torch_tensorrt.recompiling import wrap_recompilation
+from torchspan.adapters.torch_tensorrt.recompiling import tap_engine, wrap_recompilation
 from torchspan.engine import Callback, Engine, Observed
 from torchspan.probes import PROBES, Lock, Record, Runs, Tap, Watch
 from torchspan.subscribers.registry import Registry

@@ -5,6 +5,7 @@ Its argument: what they do, a key of `CASES`. Prints the child's exit status.
 """
 
 import contextlib
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -18,7 +19,6 @@ from opentelemetry.sdk.trace import TracerProvider
 import torchspan
 from torchspan._base import forks
 from torchspan._base.imports import AroundImport
-from torchspan.propagation._processes import Liveness
 
 begun, may_end = threading.Event(), threading.Event()
 tracer = TracerProvider().get_tracer("program")
@@ -55,9 +55,12 @@ def batch():
         pass
 
 
-def share_a_byte():
+def start_a_process():
     tempfile.tempdir = None
-    Liveness.new()
+    with tracer.start_as_current_span("request"):
+        process = multiprocessing.get_context("fork").Process(target=time.time)
+        process.start()
+    process.join()
 
 
 def slow_folder(original=tempfile._get_default_tempdir):
@@ -71,7 +74,7 @@ CASES = {
     "callback": ("torchspan._base.source_places", fail_in_a_callback),
     "batch": ("torchspan.batching", batch),
     "batch's engine": ("torchspan.engine", batch),
-    "byte": ("", share_a_byte),
+    "process": ("", start_a_process),
 }
 
 

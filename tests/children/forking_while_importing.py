@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program in which one thread makes the first span, and the main thread forks while that thread imports the SDK.
 
-Its arguments: the seconds that the import of one of the SDK's modules takes, and the seconds that a fork waits. Prints the child's
-exit status.
+Its arguments: the seconds that the import of one of the SDK's modules takes, and how much faster the clock of a fork that waits
+runs. Prints the child's exit status.
 """
 
 import importlib.abc
@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 from opentelemetry import trace
 
@@ -29,7 +30,8 @@ def work():
     trace.get_tracer("app").start_span("work").end()
 
 
-forks.WAIT_S = float(sys.argv[2])
+speed = float(sys.argv[2])
+forks.time = SimpleNamespace(monotonic=lambda: speed * time.monotonic(), sleep=time.sleep)
 sys.meta_path.insert(0, Slow())
 first = threading.Thread(target=work)
 first.start()

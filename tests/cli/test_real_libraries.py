@@ -3,6 +3,10 @@
 
 import re
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def test_the_demo_shows_a_fallback_and_its_reason_and_leaves_nothing_behind(shell):
     result = shell("demo", timeout=300)

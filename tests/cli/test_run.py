@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -238,7 +239,7 @@ def test_without_a_driver_the_last_line_is_the_command_that_works(shell):
     result = shell("run", "--quiet", "--output", "x", "--", sys.executable, "app.py", "an argument", env=environ)
 
     assert result.returncode == 1
-    command = f"torchspan run --without-gpu -- {sys.executable} app.py 'an argument'"
+    command = f"torchspan run --without-gpu -- {shlex.quote(sys.executable)} app.py 'an argument'"
     assert [line for line in result.stderr.splitlines() if line.startswith("torchspan: ")] == [
         f"torchspan: no NVIDIA driver on this machine; try: {command}"
     ]

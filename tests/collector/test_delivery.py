@@ -8,7 +8,7 @@ import pytest
 from support import backends, otlp, scraped
 from support.receiver import Receiver
 
-pytestmark = pytest.mark.needs("otelcol-torchspan")
+pytestmark = [pytest.mark.needs("otelcol-torchspan"), pytest.mark.slow]
 
 ACCEPTED, SENT, FAILED = (
     f"otelcol_{name}_spans" for name in ("receiver_accepted", "exporter_sent", "exporter_send_failed")

@@ -197,6 +197,7 @@ def test_the_checks_of_the_page_pass_after_its_edits(copy, checked):
 
 @pytest.mark.usefixtures("checked")
 @pytest.mark.parametrize("command", [CHECKS, AT_RISK], ids=["checks", "tests"])
+@pytest.mark.slow
 def test_whatever_else_a_new_probe_can_break_passes_after_the_edits_of_the_page(command, copy, surroundings):
     printed_by(f"{shlex.quote(sys.executable)} {command}", copy, surroundings)
 

@@ -83,6 +83,7 @@ def test_compile_bert(trace):
     assert compilation["torch_tensorrt.engines.count"] == 1
 
 
+@pytest.mark.slow
 def test_dynamic_shapes(trace):
     out, file = trace("dynamic_shapes.py")
 
@@ -93,6 +94,7 @@ def test_dynamic_shapes(trace):
     assert first_run["torch_tensorrt.execute.first"] is True
 
 
+@pytest.mark.slow
 def test_observe_generate(trace):
     out, file = trace("observe_generate.py")
 
@@ -111,6 +113,7 @@ position_ids (2, 5) (3, 6) (3, 9)
     assert conversion["torch_tensorrt.inputs.shapes"] == ["[2..3..3, 5..6..9]", "[2..3..3, 5..6..9]"]
 
 
+@pytest.mark.slow
 def test_outside_the_profile(start, tmp_path):
     file = tmp_path / "trace.jsonl"
     command = ("torchspan", "run", "--without-gpu", "--quiet", "--output", file, "--", "python")
@@ -156,6 +159,7 @@ def test_fallback(trace):
     assert len(file.find("torch_tensorrt.execute")) == 2
 
 
+@pytest.mark.slow
 def test_ranks_of_torchrun_are_one_trace(start, tmp_path):
     (tmp_path / "examples").symlink_to(EXAMPLES)
     (recipe,) = (block for block in pages.read("docs/how-to/threads-and-workers.md") if "ranks" in block.marks)
@@ -183,6 +187,7 @@ def test_ranks_of_torchrun_are_one_trace(start, tmp_path):
     assert len({span.resource["host.name"] for span in compilations}) == 1
 
 
+@pytest.mark.slow
 def test_in_code(start, tmp_path):
     out = start("python", EXAMPLES / "in_code.py", tmp_path / "own.jsonl", TORCHSPAN_WITHOUT_GPU="1")
 
@@ -192,6 +197,7 @@ def test_in_code(start, tmp_path):
     assert printed == [span.name for span in traces.read(tmp_path / "own.jsonl").spans]
 
 
+@pytest.mark.slow
 def test_why_is_my_build_slow(start):
     out = start("python", EXAMPLES / "why_is_my_build_slow.py", TORCHSPAN_WITHOUT_GPU="1")
 
@@ -216,6 +222,7 @@ def test_why_is_my_build_slow(start):
     assert " n s  release_host_and_device_memory, which is Torch-TensorRT's own housekeeping" in lines
 
 
+@pytest.mark.slow
 def test_what_fell_back(start):
     assert (
         start("python", EXAMPLES / "what_fell_back.py", TORCHSPAN_WITHOUT_GPU="1")
@@ -229,6 +236,7 @@ def test_what_fell_back(start):
     )
 
 
+@pytest.mark.slow
 def test_why_was_the_cache_not_used(start):
     out = start("python", EXAMPLES / "why_was_the_cache_not_used.py", TORCHSPAN_WITHOUT_GPU="1")
 
@@ -274,6 +282,7 @@ conversion returned: 1 input, 1 output, 8 kinds of layers
 
 
 @pytest.mark.parametrize(("name", "printed"), OF_OBSERVERS.items())
+@pytest.mark.slow
 def test_what_observers_are_for(start, name, printed):
     assert start("python", EXAMPLES / name, TORCHSPAN_WITHOUT_GPU="1") == printed
 

@@ -15,6 +15,8 @@ PAGES = {
 }
 SPAN = re.compile(r"(?:torch_tensorrt|tensorrt|torch)\.[a-z_.]+")
 RUN = {name: page for name, page in PAGES.items() if any(each.file or "run" in each.marks for each in page)}
+QUICK = ("README.md", "docs/tutorial/first-trace.md")
+"""Pages whose programs `make test` runs; those of the other pages take longer."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,9 @@ def test_every_program_has_a_mark(name):
     assert pages.unmarked(RUN[name]) == []
 
 
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in RUN]
+)
 def test_the_programs_run_and_print_what_is_below_them(name, reader):
     for block in RUN[name]:
         if "run" in block.marks:

@@ -5,8 +5,11 @@ import pytest
 import torch._dynamo
 
 from support.dynamo import clean_dynamo
+from support.fake_time import FakeTime, Ticking
 from support.garbage import not_collected
-from torchspan.adapters.dynamo import frames
+from torchspan.engine import event
+
+MILLISECOND_NS = 1_000_000
 
 
 @pytest.fixture(autouse=True)
@@ -18,9 +21,17 @@ def dynamo(instrument):
 
 
 @pytest.fixture
-def every_phase(monkeypatch):
-    """Each phase is a span, however short."""
-    monkeypatch.setattr(frames, "SHORT_NS", 0)
+def every_phase(monkeypatch, exporter):
+    """Each phase is long enough for a span."""
+    monkeypatch.setattr(event, "time", Ticking(MILLISECOND_NS))
+    exporter.with_phases = True
+
+
+@pytest.fixture
+def no_long_phase(monkeypatch, exporter):
+    """No phase is long enough for a span."""
+    FakeTime(monkeypatch)
+    exporter.with_phases = True
 
 
 @pytest.fixture

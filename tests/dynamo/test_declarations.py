@@ -10,6 +10,8 @@ from torch._dynamo.decorators import leaf_function
 from torchspan.probes.describe import declarations
 from torchspan.probes.describe.declarations import Declaration
 
+pytestmark = pytest.mark.slow
+
 ONES = torch.ones(3)
 REASON = "unsupported operator of ulterior"
 """A reason of the program's: the first three words are PyTorch's as well."""

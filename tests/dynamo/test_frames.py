@@ -144,6 +144,7 @@ def test_a_backward_graph_of_before_a_reset_is_linked_to_its_own_frame(dynamo, s
     assert linked == [second.context, first.context]
 
 
+@pytest.mark.slow
 def test_phases_of_inductor_and_what_its_caches_answered(every_phase, exporter, spans, monkeypatch):
     monkeypatch.setenv("TORCH_WARM_POOL", "0")  # no processes
     settings = torch._inductor.config.patch(fx_graph_cache=True, compile_threads=2)
@@ -172,7 +173,7 @@ def test_phases_of_inductor_and_what_its_caches_answered(every_phase, exporter, 
     assert_times_nest([span for span in by_id.values() if span is not alongside])
 
 
-def test_a_phase_of_less_than_a_millisecond_is_a_step(exporter, spans):
+def test_a_phase_of_less_than_a_millisecond_is_a_step(no_long_phase, exporter, spans):
     run(compiled.product, torch.ones(3, 3, requires_grad=True), backend="aot_eager")
     assert outline(exporter.get_finished_spans()) == ["torch.compile_frame\n  torch.compile_phase backend_compile"]
     (made,), (backend,) = spans("torch.compile_frame"), spans("torch.compile_phase backend_compile")

@@ -206,7 +206,7 @@ def test_the_recompile_limit_is_an_event_of_its_own(dynamo, spans):
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------
-def test_frames_breaks_recompiles_and_limits_are_counted(dynamo, metrics):
+def test_frames_breaks_recompiles_and_limits_are_counted(no_long_phase, dynamo, metrics):
     function = torch.compile(compiled.adds, backend="eager", dynamic=False)
     with dynamo.config.patch(recompile_limit=2):
         for number in range(4):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports that a backend makes while it compiles, with a module of the test in place of a library."""
+"""Imports that a backend makes while it compiles, with a stub in place of a library."""
 
 import importlib
 import sys
@@ -8,22 +8,18 @@ import pytest
 import torch
 from torch._dynamo.utils import dynamo_timed
 
-from torchspan import instrumentor
-from torchspan._base import imports
-
 X = torch.ones(3)
 
 
 @pytest.fixture(autouse=True)
-def lazy(dynamo, instrument, tmp_path, monkeypatch):
-    """Instruments again, for a library whose imports are spans however short."""
-    (tmp_path / "lazy_library.py").touch()
+def lazy(dynamo, instrument, exporter, tmp_path, monkeypatch):
+    """A stub of a library, whose import takes long enough for a span."""
+    (tmp_path / "transformers.py").write_text("import time; time.sleep(0.11)")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(instrumentor, "LIBRARIES", ("lazy_library",))
-    monkeypatch.setattr(imports, "LONG_NS", 0)
-    instrument()
+    monkeypatch.delitem(sys.modules, "transformers", raising=False)
+    exporter.with_imports = ("transformers",)
     yield
-    sys.modules.pop("lazy_library", None)
+    sys.modules.pop("transformers", None)
 
 
 def compiled(backend):
@@ -38,13 +34,13 @@ def parent_of(exporter, span):
 
 def test_an_import_in_the_backend_is_below_the_backends_phase(spans, exporter):
     def backend(graph, _inputs):
-        importlib.import_module("lazy_library")
+        importlib.import_module("transformers")
         return graph
 
     compiled(backend)
     (imported,) = spans("torchspan.import")
     assert parent_of(exporter, imported) == "torch.compile_phase backend_compile"
-    assert imported.attributes["torchspan.import.module"] == "lazy_library"
+    assert imported.attributes["torchspan.import.module"] == "transformers"
 
 
 @pytest.mark.usefixtures("every_phase")
@@ -54,7 +50,7 @@ def test_an_import_in_a_phase_that_has_no_span_yet_is_below_it(spans, exporter, 
 
     def backend(graph, _inputs):
         with dynamo_timed("outer"), dynamo_timed("inner"):
-            importlib.import_module("lazy_library")
+            importlib.import_module("transformers")
             if then == "a phase":
                 with dynamo_timed("innermost"):
                     pass
@@ -72,7 +68,7 @@ def test_an_import_in_a_call_inside_a_phase_is_below_the_call(spans, exporter):
 
     @observers.observable()
     def call():
-        importlib.import_module("lazy_library")
+        importlib.import_module("transformers")
 
     def backend(graph, _inputs):
         with dynamo_timed("outer"):

@@ -12,6 +12,8 @@ from support.emitted import EMITTED
 from torchspan import observers
 from torchspan.sdk import TorchspanSampler
 
+pytestmark = pytest.mark.slow
+
 ONES = torch.ones(3, 3)
 GRAPH, DISABLED = "torch.run_graph", "torch.run_disabled"
 

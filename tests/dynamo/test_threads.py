@@ -17,13 +17,17 @@ from torch._inductor.compile_worker.subproc_pool import SubprocPool
 
 from dynamo.expected import P, frame, graph
 from support import compiled
+from support.fake_time import Ticking
 from support.stacks import innermost_frame
 from support.tree import S, assert_times_nest, assert_trees, outline
 from torchspan.adapters.dynamo import compile_lock
 from torchspan.sdk import TorchspanIdGenerator
 
+pytestmark = pytest.mark.slow
+
 ONES = torch.ones(3, 3)
 LIMIT_S = 60
+MILLISECOND_NS = 1_000_000
 
 
 def run(function, *args, backend="eager", **options):
@@ -46,9 +50,10 @@ def waits_for_the_lock(thread):
 
 
 @pytest.fixture
-def every_wait(monkeypatch):
-    """Each wait is a span, however short."""
-    monkeypatch.setattr(compile_lock, "LONG_NS", 0)
+def every_wait(monkeypatch, exporter):
+    """Each wait is long enough for a span."""
+    monkeypatch.setattr(compile_lock, "time", Ticking(MILLISECOND_NS))
+    exporter.with_waits = True
 
 
 @pytest.fixture

@@ -119,3 +119,22 @@ def test_a_child_that_it_starts_finds_no_more_either(instrumented, tmp_path):
     done = instrumented(program, path=[tmp_path], **NO_EXPORT)
     assert (done.status, done.out, done.err) == (0, "1\n", "")
     assert not (tmp_path / "imported").exists()
+
+
+def test_a_failed_import_of_torch_is_a_span(instrumented, tmp_path):
+    (tmp_path / "torch.py").write_text("raise OSError('no libtorch_cpu.so')")
+    program = "try: import torch\nexcept OSError as error: print(error)"
+    with Receiver() as receiver:
+        done = instrumented(program, path=[tmp_path], **receiver.environment())
+        assert (done.status, done.out, done.err) == (0, "no libtorch_cpu.so\n", "")
+        (span,) = receiver.spans()
+    assert (span.name, span.attributes["torchspan.import.module"]) == ("torchspan.import", "torch")
+    assert span.attributes["error.type"] == "OSError"
+
+
+def test_an_import_of_torch_alone_is_not_a_span(instrumented, tmp_path):
+    (tmp_path / "torch.py").write_text("print('imported')")
+    with Receiver() as receiver:
+        done = instrumented("import torch", path=[tmp_path], **receiver.environment())
+        assert (done.status, done.out, done.err) == (0, "imported\n", "")
+        assert receiver.spans() == []

@@ -28,7 +28,7 @@ from support.receiver import Receiver
 from torchspan import TorchspanInstrumentor
 from torchspan.sdk import FileSpanExporter
 
-pytestmark = pytest.mark.needs("otelcol-torchspan", "jaeger")
+pytestmark = [pytest.mark.needs("otelcol-torchspan", "jaeger"), pytest.mark.slow]
 
 ACCEPTED, FAILED = "otelcol_receiver_accepted_spans", "otelcol_exporter_send_failed_spans"
 DECISIONS = "otelcol_processor_tail_sampling_global_count_traces_sampled"

@@ -12,7 +12,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from support.observed_calls import Add, Anything, Nested, Optional, Variadic, observed, ones, shapes
 from torchspan.inputs import InputObserver
-from torchspan.inputs.inferred.specializations import Specializations
+from torchspan.inputs.inferred.exports import Specializations
 
 
 def ranges(exported):

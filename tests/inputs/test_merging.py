@@ -8,6 +8,7 @@ import pytest
 
 from support.observed_calls import Add, Anything, Optional, Variadic, kinds, observed, ones, shapes
 from torchspan.inputs import InputObserver
+from torchspan.inputs.observed.observations import SHAPES_LIMIT
 
 CALLS = [
     (ones(1, 5), ones(1, 5)),
@@ -69,15 +70,16 @@ def test_counts_of_a_thousand_parts_are_exact():
     ]  # fmt: skip
 
 
-def test_more_shapes_than_one_observer_keeps_are_kept_of_several(monkeypatch):
-    monkeypatch.setattr("torchspan.inputs.observed.observations.SHAPES_LIMIT", 2)
-    parts = [observed(Add(), *[(ones(size), ones(size)) for size in sizes]) for sizes in ((1, 2, 3), (4, 5, 60))]
+def test_more_shapes_than_one_observer_keeps_are_kept_of_several():
+    first, second = range(1, SHAPES_LIMIT + 2), [*range(2_000, 2_000 + SHAPES_LIMIT), 6_000]
+    parts = [observed(Add(), *[(ones(size), ones(size)) for size in sizes]) for sizes in (first, second)]
     merged = parts[0].merge(parts[1])
     found = json.loads(merged.to_json())["observations"][0]
-    assert [each["arguments"]["x"]["shape"] for each in found["shapes"]] == [[1], [4], [2], [5]]
-    assert found["ranges"][0] == {"path": ["x"], "dtypes": {"torch.float32": 2}, "ranks": [[1, 2, [3], [60]]]}
+    sizes = sorted(shape["arguments"]["x"]["shape"][0] for shape in found["shapes"])
+    assert sizes == [*range(1, SHAPES_LIMIT + 1), *range(2_000, 2_000 + SHAPES_LIMIT)]
+    assert found["ranges"][0] == {"path": ["x"], "dtypes": {"torch.float32": 2}, "ranks": [[1, 2, [1_025], [6_000]]]}
     assert found["counts"]["beyond_limit"] == 2
-    assert "Dimension 0 has sizes from 1 to 60" in str(merged.findings())
+    assert "Dimension 0 has sizes from 1 to 6000" in str(merged.findings())
 
 
 def test_calls_that_raised_are_added_up():

@@ -8,6 +8,7 @@ import torch
 
 from support.observed_calls import Add, Anything, Nested, Optional, Variadic, observed, ones
 from torchspan.inputs import InputObserver
+from torchspan.inputs.observed.observations import SHAPES_LIMIT
 
 IDS = torch.int64
 
@@ -202,12 +203,10 @@ def test_an_argument_that_is_missing_in_some_calls_shares_what_it_had_in_the_oth
     assert found(profile) == [("optional", "y")]
 
 
-def test_equality_is_not_known_where_calls_beyond_the_limit_are_ranges(monkeypatch):
-    from torchspan.inputs.observed import observations
-
-    monkeypatch.setattr(observations, "SHAPES_LIMIT", 3)
-    profile = observed(Add(), *((ones(rows), ones(rows)) for rows in (2, 3, 4, 9))).infer_profile()
-    assert ranges(profile) == {"x": ((2,), (2,), (9,)), "y": ((2,), (2,), (9,))}
+def test_equality_is_not_known_where_calls_beyond_the_limit_are_ranges():
+    calls = [(ones(rows), ones(rows)) for rows in range(2, SHAPES_LIMIT + 3)]
+    profile = observed(Add(), *calls).infer_profile()
+    assert ranges(profile) == {"x": ((2,), (2,), (1_026,)), "y": ((2,), (2,), (1_026,))}
     assert profile.shared == ()
     assert found(profile) == [("beyond_limit", "")]
 

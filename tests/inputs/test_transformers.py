@@ -158,7 +158,7 @@ def generated():
         )
         model = LlamaForCausalLM(config).eval()
         with torch.no_grad():
-            model.generate(torch.ones(2, 5, dtype=torch.int64), max_new_tokens=4, do_sample=False)
+            model.generate(torch.ones(2, 5, dtype=torch.int64), min_new_tokens=4, max_new_tokens=4, do_sample=False)
         return text_of(process.document())
     finally:
         process.close()

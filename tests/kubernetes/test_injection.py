@@ -111,6 +111,7 @@ def test_the_operators_older_opentelemetry_comes_before_the_apps_newer_one(app_n
     assert importlib.metadata.version("opentelemetry-sdk") != OPERATOR
 
 
+@pytest.mark.slow
 def test_a_compilation_is_traced_alongside_the_operators_older_opentelemetry(injected, tmp_path):
     (tmp_path / "app.py").write_text(COMPILE, encoding="utf-8")
     existing = installed.environment(tmp_path)["PYTHONPATH"]

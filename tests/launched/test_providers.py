@@ -8,6 +8,8 @@ import pytest
 
 from support.without import python_without
 
+pytestmark = pytest.mark.slow
+
 AT_IMPORT = """
 from receiver import *
 from opentelemetry.sdk.resources import Resource

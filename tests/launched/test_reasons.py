@@ -9,6 +9,8 @@ import pytest
 from support.child import unmeasured
 from support.without import python_without
 
+pytestmark = pytest.mark.slow
+
 OBSERVED = "from torchspan import observers\n@observers.observable()\ndef work():\n    pass\nwork()\n"
 UNSAMPLED = {"TRACEPARENT": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}
 LOST = "torchspan: nothing was recorded: "

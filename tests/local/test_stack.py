@@ -34,7 +34,7 @@ with tracer.start_as_current_span("torch_tensorrt.compile") as span:
         pass
 provider.shutdown()
 """
-pytestmark = pytest.mark.needs(*PROGRAMS)
+pytestmark = [pytest.mark.needs(*PROGRAMS), pytest.mark.slow]
 
 
 class Stack:

@@ -12,6 +12,8 @@ import pytest
 from torchspan import observers
 from torchspan.observers import ErrorPolicy, ObserveContext, Observer, observable, observe_function
 
+pytestmark = pytest.mark.slow
+
 
 @observable()
 def double(x):

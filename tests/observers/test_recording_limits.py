@@ -16,6 +16,8 @@ from torchspan.engine import rate_limits
 from torchspan.observers import Observer, observable
 from torchspan.subscribers.recording import RECORDING
 
+pytestmark = pytest.mark.slow
+
 
 @observable()
 def leaf():
@@ -135,10 +137,9 @@ def test_below_a_span_that_does_not_record_callbacks_are_called_and_nothing_is_e
     assert spans() == ()
 
 
-def test_names_are_bounded_and_later_functions_are_called_by_the_phase_alone(instrument, spans, monkeypatch):
-    monkeypatch.setattr(observed_functions, "NAMES_LIMIT", 2)
+def test_after_five_hundred_names_functions_are_called_by_the_phase_alone(instrument, spans):
     instrument()
-    for index in range(4):
+    for index in range(502):
 
         def made():
             pass
@@ -146,18 +147,14 @@ def test_names_are_bounded_and_later_functions_are_called_by_the_phase_alone(ins
         made.__qualname__ = f"made_{index}"
         observable()(made)()
     leaf()
-    assert [each.name for each in spans()] == [
-        "torchspan.observed made_0",
-        "torchspan.observed made_1",
+    assert [span.name for span in spans()][498:] == [
+        "torchspan.observed made_498",
+        "torchspan.observed made_499",
         "torchspan.observed",
         "torchspan.observed",
         "torchspan.observed",
     ]
-    assert spans()[3].attributes["code.function.name"].endswith(".made_3")
-
-
-def test_there_are_five_hundred_names():
-    assert observed_functions.NAMES_LIMIT == 500
+    assert spans()[501].attributes["code.function.name"].endswith(".made_501")
 
 
 # --- points in time -------------------------------------------------------------------------------------------

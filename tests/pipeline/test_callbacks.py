@@ -13,6 +13,8 @@ from torchspan.callbacks import RecordFunctionCallback, add_global_callback, rec
 from torchspan.subscribers.recording import RECORDING
 from torchspan.subscribers.registry import REGISTRY
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _nothing_is_registered():

@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """One engine, one id: in the job that builds it, in the cache, and in the process that loads it."""
 
-import json
-import os
-import subprocess
 import sys
 
 import pytest
 import torch
 import torch_tensorrt
 
-import torchspan.testing
 from pipeline.expected import VERSION
 from support import models
 from support import recorded as work
 from support.tree import named
 from torchspan.probes.describe.common import engine_id
-from torchspan.testing import _engines
+
+pytestmark = pytest.mark.slow
 
 INPUT = torch.ones(2, 16)
 ID = "tensorrt.engine.id"
@@ -124,57 +121,3 @@ def test_a_refit_that_failed_leaves_the_engine_without_an_id(instrument, exporte
     with pytest.raises(AssertionError, match="Refitting failed"):
         refit(module, models.Mlp().eval(), in_place=True)
     assert last_run(exporter, tracer, module)[0] is None
-
-
-SERVING = """
-import json, sys, warnings
-warnings.simplefilter("ignore")
-import torchspan, torchspan.testing
-torchspan.testing.without_gpu(engine_dir=sys.argv[1])
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-spans, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
-provider.add_span_processor(SimpleSpanProcessor(spans))
-torchspan.TorchspanInstrumentor().instrument(tracer_provider=provider)
-import torch, torch_tensorrt
-module = torch_tensorrt.load(sys.argv[2]).module()
-module(torch.ones(2, 16))
-print(json.dumps([(span.name, span.attributes.get("tensorrt.engine.id")) for span in spans.get_finished_spans()]))
-"""
-
-
-@pytest.fixture
-def engine_dir(tmp_path, monkeypatch):
-    """A folder in which the stand-in keeps engines for other processes."""
-    monkeypatch.setattr(_engines, "_folder", None)
-    torchspan.testing.without_gpu(engine_dir=tmp_path / "engines")
-    return tmp_path / "engines"
-
-
-@pytest.mark.skipif(VERSION < (2, 13), reason="to 2.12 a compiled module cannot be saved without a GPU")
-def test_a_process_that_loads_the_saved_module_names_the_engine_that_this_one_built(
-    instrument, exporter, engine_dir, tmp_path
-):
-    instrument()
-    module = compiled()
-    path = str(tmp_path / "model.ep")
-    torch_tensorrt.save(module, path, arg_inputs=[INPUT])
-    built = named(exporter.get_finished_spans(), "tensorrt.build_engine").attributes[ID]
-
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
-    done = subprocess.run(
-        [sys.executable, "-c", SERVING, str(engine_dir), path],
-        env=clean,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stderr
-    served = json.loads(done.stdout.splitlines()[-1])
-    assert {name for name, _ in served} >= {"tensorrt.deserialize_engine", "torch_tensorrt.execute"}
-    assert {identity for name, identity in served if name.startswith(("tensorrt.", "torch_tensorrt.execute"))} == {
-        built
-    }

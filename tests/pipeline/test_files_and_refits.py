@@ -14,6 +14,7 @@ from support.tree import POSITIVE, STEPS, TEXT, S, assert_trees, named, trees
 pytestmark = [
     pytest.mark.skipif(VERSION < (2, 13), reason="the older Python runtime can neither be saved nor refitted"),
     pytest.mark.filterwarnings("ignore"),  # of the libraries' exporters
+    pytest.mark.slow,
 ]
 X = run.X
 

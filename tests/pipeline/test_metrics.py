@@ -18,6 +18,7 @@ from support import models
 from support.metrics import Metrics
 from support.tree import named
 from torchspan.engine import rate_limits
+from torchspan.instrumentor import LIBRARIES
 
 OPERATOR = torch.ops.aten.special_i1e.default
 COMPILE, EXECUTE = "torch_tensorrt.compile", "torch_tensorrt.execute"
@@ -67,6 +68,8 @@ def one_second(monkeypatch):
 
 @pytest.mark.usefixtures("one_second")
 def test_each_metric_is_what_the_spans_of_the_same_run_add_up_to(instrument, exporter, metrics, tracer, tmp_path):
+    exporter.with_phases = exporter.with_waits = True
+    exporter.with_imports = LIBRARIES
     instrument(detail="passes", build_phases="on")
     runs = work(tracer, tmp_path)
     spans = [span for span in exporter.get_finished_spans() if span.instrumentation_scope.name == "torchspan"]
@@ -86,8 +89,8 @@ def test_each_metric_is_what_the_spans_of_the_same_run_add_up_to(instrument, exp
         has_target = span.name.startswith(("torch_tensorrt.pass ", "tensorrt.build_phase ", "torch.compile_phase "))
         return span.name.partition(" ")[0] if has_target else span.name
 
-    of_dynamo = ("torch.compile_frame", "torch.compile_phase backend_compile")
-    rest = [span for span in spans if span.name not in (COMPILE, EXECUTE, *of_dynamo)]
+    measured_elsewhere = (COMPILE, EXECUTE, "torch.compile_frame", "torch.compile_phase")
+    rest = [span for span in spans if phase_of(span) not in measured_elsewhere]
     counts = metrics.counts("torch_tensorrt.phase.duration", "torchspan.phase")
     assert counts == summed(rest, phase_of, lambda _: 1)
     assert {"torch_tensorrt.pass", "tensorrt.build_phase", "tensorrt.build_engine"} <= counts.keys()
@@ -143,9 +146,11 @@ def test_with_a_sampler_that_drops_everything_the_counts_are_the_same(instrument
         }
 
     everything = counted(provider, tmp_path / "on")
-    kept = sum("torchspan.keep" in span.attributes for span in exporter.get_finished_spans())
     nothing = counted(TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False), tmp_path / "off")
-    assert nothing.pop("torchspan.span.dropped") == [([("torchspan.dropped.reason", "sampler")], kept, None)]
+    ((reason, dropped, _),) = nothing.pop("torchspan.span.dropped")
+    assert reason == [("torchspan.dropped.reason", "sampler")]
+    # Phases of torch.compile are spans only where they took long, and the two runs differ in that.
+    assert dropped >= sum("torchspan.keep" in span.attributes for span in exporter.get_finished_spans())
     assert "torchspan.span.emitted" not in nothing
     del everything["torchspan.span.emitted"]
     assert everything == nothing

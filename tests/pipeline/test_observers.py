@@ -3,8 +3,6 @@
 
 import asyncio
 import contextvars
-import keyword
-import operator
 import threading
 import types
 from concurrent.futures import ThreadPoolExecutor
@@ -19,16 +17,17 @@ from torch_tensorrt.dynamo.lowering.passes import _aten_lowering_pass as passes
 from support import models
 from support.tree import outline
 from torchspan import callbacks, observers, phase
-from torchspan.observers._official import OFFICIAL
 from torchspan.subscribers.recording import RECORDING
 from torchspan.subscribers.registry import REGISTRY
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_registered():
     yield
     assert [entry.name for entry in (*REGISTRY.users(), *REGISTRY._local.values())] == []
-    assert [name for name, (each, _) in OFFICIAL.items() if REGISTRY.interest(each).observers] == []
+    assert [each.name for each in phase.PHASES if REGISTRY.interest(each).observers] == []
     assert RECORDING.recorder is None
 
 
@@ -38,30 +37,6 @@ def compiled(model=models.Mlp, x=None, **settings):
 
 
 # --- the official pairs ---------------------------------------------------------------------------------------
-def name_below_its_library(of_phase):
-    """As the official pair of a phase is called: by the span's name, made a legal one."""
-    library, _, rest = of_phase.name.partition(".")
-    name = rest.replace(".", "_")
-    return f"{library}.{name}_" if keyword.iskeyword(name) else f"{library}.{name}"
-
-
-def test_there_is_a_pair_for_each_phase_by_its_name_below_its_library():
-    expected = {name_below_its_library(each): each for each in phase.PHASES}
-    without = {
-        "torchspan.observed": phase.OBSERVED,
-        "torchspan.batch": phase.BATCH,
-        "torchspan.import_": phase.IMPORT,
-        "torchspan.progress": phase.PROGRESS,
-    }
-    assert {name: expected.pop(name) for name in without} == without
-    assert {name: each for name, (each, _) in OFFICIAL.items()} == expected
-    assert set(observers.PHASES) == set(expected)
-    for name, (_, pair) in OFFICIAL.items():
-        assert operator.attrgetter(name)(observers) is pair
-        assert repr(pair.pre) == f"Observer('{name}.pre')"
-        assert repr(pair.post) == f"Observer('{name}.post')"
-
-
 @pytest.mark.parametrize("module", [observers.torch_tensorrt, observers.tensorrt, observers.torch])
 def test_the_names_that_a_library_declares_for_editors_are_pairs(module):
     pairs = {name for name, value in vars(module).items() if isinstance(value, observers.CallableObservers)}

@@ -18,6 +18,8 @@ from support import route_runs as run
 from support.models import raises
 from torchspan.sdk import FileSpanExporter
 
+pytestmark = pytest.mark.slow
+
 CANARY = "SECRET-4711"
 WORDS = "open sesame"
 TRACES = re.compile(rb"secret.?4711|open.?sesame", re.IGNORECASE)

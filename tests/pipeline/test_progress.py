@@ -15,17 +15,17 @@ import torch
 import torch_tensorrt
 
 from support import models
+from support.fake_time import FakeTime
 from support.receiver import Receiver
 from support.tree import named
 from torchspan import TorchspanInstrumentor, _bridge
 from torchspan.engine import ActiveWork
 from torchspan.traces import read
-from torchspan.writer import _heartbeats as _schedule
-from torchspan.writer._heartbeats import NAME
 
 SLOW = Path(__file__).parent / "slow_program.py"
 OPERATOR = torch.ops.aten.special_i1e.default
 PATIENCE_S = 180
+NAME = "torchspan-heartbeats"
 
 
 # --- a program of its own, and a receiver ------------------------------------------------------------------------
@@ -111,6 +111,7 @@ def reported(receiver):
     return [span for span in receiver.spans() if span.name == "torchspan.progress"]
 
 
+@pytest.mark.slow
 def test_a_compilation_of_3_seconds_is_reported_at_least_4_times_before_its_span_arrives(ended):
     spans = ended("3 seconds").spans()
     whole = named(spans, "torch_tensorrt.compile")
@@ -165,6 +166,7 @@ def test_heartbeats_export_nothing_of_their_own_accord(ended):
     assert receiver.requests == 1
 
 
+@pytest.mark.slow
 def test_a_program_killed_2_seconds_into_a_compilation_has_left_at_least_2_at_the_receiver(receiver, start):
     program = start(INSTRUMENTED, "600", **receiver.environment(), **SOON)
     receiver.wait_for(lambda receiver: reported(receiver), PATIENCE_S)
@@ -176,6 +178,7 @@ def test_a_program_killed_2_seconds_into_a_compilation_has_left_at_least_2_at_th
     assert "torch_tensorrt.compile" not in {span.name for span in receiver.spans()}
 
 
+@pytest.mark.slow
 def test_a_program_killed_2_seconds_into_a_compilation_is_in_the_file_and_in_the_waterfall(start, tmp_path):
     file = tmp_path / "x.jsonl"
     torchspan = (sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())")
@@ -218,6 +221,7 @@ runpy.run_path(sys.argv[0])
 when it has come as far as in two seconds on another."""
 
 
+@pytest.mark.slow
 def test_a_receiver_that_never_answers_does_not_hold_up_the_compilation(start):
     with Receiver(answers=False) as receiver:
         program = start(INSTRUMENTED, "1", **receiver.environment(), **SOON, OTEL_EXPORTER_OTLP_TIMEOUT="3")
@@ -269,7 +273,7 @@ def wait_for_spans(exporter, count):
 
 
 def test_a_compilation_shorter_than_the_first_interval_is_not_reported(instrument, exporter, active, monkeypatch):
-    monkeypatch.setattr(_schedule, "FIRST_S", 600)  # the compilation may take more than two seconds
+    FakeTime(monkeypatch)  # stands still
     instrument(heartbeat=600)
     compiled()
 

@@ -22,6 +22,8 @@ from support.models import raises
 from support.tree import named, outline
 from torchspan.engine import Engine
 
+pytestmark = pytest.mark.slow
+
 OPERATOR = torch.ops.aten.special_i1e.default
 SPECIAL = "torch.ops.aten.special_i1e.default"
 partitioners = pytest.mark.parametrize("fast", [True, False], ids=["fast", "global"])

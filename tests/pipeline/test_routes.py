@@ -15,6 +15,8 @@ from torchspan import adapters, observers
 from torchspan.phase import PHASES
 from torchspan.probes import PROBES
 
+pytestmark = pytest.mark.slow
+
 RESOLVED = {each.probe.target for each in adapters.resolve_probes() if each.status == "resolved"}
 
 

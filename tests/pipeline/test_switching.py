@@ -15,6 +15,8 @@ from support.otlp import wait_until
 from support.tree import outline
 from torchspan import TorchspanInstrumentor
 
+pytestmark = pytest.mark.slow
+
 RELU = torch.ops.aten.relu.default
 X = torch.linspace(-1, 1, 32).reshape(2, 16)
 

@@ -30,6 +30,7 @@ from support.tree import (
     Any_,
     S,
     assert_trees,
+    differences,
     in_any_order,
     outline,
     trees,
@@ -320,9 +321,11 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(recorded):
     assert_trees(recorded(work.conv_net).spans, expected)
 
 
+BACKEND_COMPILE = "torch.compile_phase backend_compile"
+
+
 def frame_of_forward(backends_work):
     """The frame of a `forward` of tests/support/models.py, compiled the first time."""
-    named = {**KEEP, **STEPS, "torch.compile.phase.name": "backend_compile"}
     return S(
         "torch.compile_frame",
         {
@@ -340,7 +343,7 @@ def frame_of_forward(backends_work):
             "code.file.path": "support/models.py",
             "code.line.number": 44,
         },
-        S("torch.compile_phase backend_compile", named, backends_work),
+        S(BACKEND_COMPILE, {**KEEP, "torch.compile.phase.name": "backend_compile"}, backends_work),
     )
 
 
@@ -424,7 +427,11 @@ def test_torch_compile_with_an_operator_that_falls_back(instrument, exporter, tr
             execute("_run_on_acc_2", **second, first=False),
         )
     ]
-    assert_trees(exporter.get_finished_spans(), expected)
+    actual = trees(exporter.get_finished_spans())
+    (backend,) = actual[0].find(BACKEND_COMPILE)
+    for name in STEPS:  # phases that took long are spans instead, so a slow machine may have no short ones
+        backend.attributes.pop(name, None)
+    assert actual == expected, "\n".join(differences(actual, expected))
 
 
 def test_dynamic_shapes_show_their_ranges(instrument, exporter):

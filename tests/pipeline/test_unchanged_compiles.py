@@ -14,6 +14,8 @@ from support.garbage import not_collected
 from support.tree import named, outline
 from torchspan.adapters.dynamo.frames import Frames
 
+pytestmark = pytest.mark.slow
+
 SQUARE, WIDER = torch.ones(3, 3), torch.ones(4, 3)
 BACKENDS = {
     "eager": {"backend": "eager"},

@@ -7,6 +7,8 @@ import pytest
 
 from support.child import below, run
 
+pytestmark = pytest.mark.slow
+
 
 def program():
     import pathlib

@@ -8,8 +8,7 @@ import pytest
 from privacy import haystack, places
 from torchspan import semconv
 
-CAPTURES = ("none", "text")
-captures = pytest.mark.parametrize("capture", CAPTURES)
+captures = pytest.mark.parametrize("capture", ["none", pytest.param("text", marks=pytest.mark.slow)])
 
 TEXTS = {
     "exception.message",
@@ -87,6 +86,7 @@ def test_progress_passes_children_and_log_records_are_among_what_is_looked_at(ca
     assert len({each.text for each in run.found if each.key == "process.pid"}) >= 5
 
 
+@pytest.mark.slow
 def test_with_captured_text_each_kind_of_message_is_whole(canaries):
     assert WHOLE - canaries("text").seen == set()
 
@@ -114,6 +114,7 @@ def test_words_that_several_places_share_are_nowhere_without_captured_text(canar
     assert sorted((key, text) for key, text in canaries("none").shared if key not in OWN_WORDS) == []
 
 
+@pytest.mark.slow
 def test_with_captured_text_such_words_are_in_texts_alone(canaries):
     run = canaries("text")
     assert {key for key, _ in run.shared} - OWN_WORDS - TEXTS - PLACES_OF_CODE == set()
@@ -141,6 +142,7 @@ def test_a_file_of_observed_inputs_has_names_of_classes_and_parameters_and_no_ot
     assert haystack.places_in(canaries("none").carriers["inputs"]) == NAMED_IN_A_FILE_OF_INPUTS
 
 
+@pytest.mark.slow
 def test_with_captured_text_a_file_of_observed_inputs_has_the_values(canaries):
     found = haystack.places_in(canaries("text").carriers["inputs"])
     planted = {name for name in places.PLACES if name.startswith("observed.")}

@@ -10,6 +10,8 @@ from opentelemetry import trace
 from support import child
 from torchspan import TorchspanInstrumentor
 
+pytestmark = pytest.mark.slow
+
 NAMES = [(threading.Thread, "start"), (ThreadPoolExecutor, "submit")]
 
 

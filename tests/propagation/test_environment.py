@@ -16,6 +16,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, Trace
 from support.work import span_id, trace_id
 from torchspan.propagation import _environment
 
+pytestmark = pytest.mark.slow
+
 SHOW = [sys.executable, "-S", "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
 WORK = [sys.executable, "-c", "from support import work; work.both('work')"]
 THEIRS = "00-0000000000000000000000000000000a-000000000000000b-01"

@@ -126,8 +126,8 @@ def test_without_room_for_it_the_process_has_its_parent_all_the_same(
     assert len(caplog.records) == 1
 
 
-def test_a_child_that_cannot_export_ends_all_the_same(monkeypatch):
-    monkeypatch.setattr(_processes, "EXPORT_LIMIT_S", 0.5)
+@pytest.mark.slow
+def test_a_child_that_cannot_export_ends_all_the_same():
     with Receiver(answers=False) as silent:
         provider = TracerProvider(shutdown_on_exit=False)
         exporter = OTLPSpanExporter(f"{silent.endpoint}/v1/traces", timeout=600)

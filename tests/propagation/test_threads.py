@@ -21,6 +21,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from support.work import span_id, trace_id
 
+pytestmark = pytest.mark.slow
+
 NONE = ("", "")
 
 

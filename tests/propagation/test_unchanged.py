@@ -26,6 +26,8 @@ from torchspan._base.patching import Patches
 from torchspan._context import threads
 from torchspan.propagation import _carrier, _pools
 
+pytestmark = pytest.mark.slow
+
 REPLACED = [
     (threading.Thread, "start"),
     (ThreadPoolExecutor, "submit"),

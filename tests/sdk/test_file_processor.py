@@ -25,7 +25,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from support import span_file
 from support.child import unmeasured
-from torchspan.sdk import RunFileProcessor, _file_processor, _open_spans
+from torchspan.sdk import RunFileProcessor, _file_processor
+from torchspan.sdk._open_spans import MOST_OPEN
 
 ATTRIBUTES = {"torchspan.keep": True, "torch_tensorrt.model.class": "Net"}
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
@@ -416,13 +417,12 @@ def test_of_a_deep_chain_the_64_innermost_are_named(own, path):
         assert span_file.read(path)[0].around() == [str(depth) for depth in range(99, 35, -1)]
 
 
-def test_spans_that_never_end_are_forgotten_oldest_first(own, processor, path, monkeypatch):
-    monkeypatch.setattr(_open_spans, "MOST_OPEN", 10)
-    kept = [own.start_span(str(number)) for number in range(25)]
-    assert len(processor._open) == 10
-    own.start_span("below", trace.set_span_in_context(NonRecordingSpan(kept[24].get_span_context()))).end()
+def test_spans_that_never_end_are_forgotten_oldest_first(own, processor, path):
+    kept = [own.start_span(str(number)) for number in range(MOST_OPEN + 15)]
+    assert len(processor._open) == MOST_OPEN
+    own.start_span("below", trace.set_span_in_context(NonRecordingSpan(kept[-1].get_span_context()))).end()
     own.start_span("below", trace.set_span_in_context(NonRecordingSpan(kept[0].get_span_context()))).end()
-    assert [span.around() for span in span_file.read(path)] == [["24"], []]
+    assert [span.around() for span in span_file.read(path)] == [[str(MOST_OPEN + 14)], []]
 
 
 def test_spans_that_nothing_else_holds_are_not_kept_alive(user, processor):

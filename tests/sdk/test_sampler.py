@@ -16,7 +16,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, Trace
 from support import installed
 from torchspan import _sampling as keys
 from torchspan import semconv
-from torchspan._sampling.kept import threshold_of, threshold_text
+from torchspan._sampling.ids import threshold_of, threshold_text
 from torchspan.sdk import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
 from torchspan.sdk._sampler import without_threshold
 

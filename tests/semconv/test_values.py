@@ -11,7 +11,6 @@ from torchspan import phase, semconv
 from torchspan.semconv import _table
 from torchspan.semconv._export import DynamicDimension, ExportFailure, Violation
 from torchspan.semconv._operator_kinds import OnnxOperator, Operator, OperatorArguments, Validators
-from torchspan.semconv._places import PlaceText
 from torchspan.semconv._sizes import DataType, SettingValue, ShapeText
 from torchspan.semconv._values import (
     CompileId,
@@ -19,6 +18,7 @@ from torchspan.semconv._values import (
     Enumeration,
     Identifier,
     Phrase,
+    PlaceText,
     ProgramsSpanName,
     SpanName,
     Text,

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time that passes when a test lets it, for events and for a thread that sleeps."""
 
+import itertools
 import queue
 import threading
+import time
 from collections import deque
 
 from torchspan.engine import event as event_module
@@ -94,3 +96,17 @@ class Sleep:
 
     def _is_over(self):
         return self.deadline_ns is not None and self._time.now_ns >= self.deadline_ns
+
+
+class Ticking:
+    """Clocks of which each reading is later than the one before, by `step_ns` more than the time that has passed."""
+
+    def __init__(self, step_ns):
+        self._step_ns = step_ns
+        self._readings = itertools.count(1)
+
+    def time_ns(self):
+        return time.time_ns() + self._step_ns * next(self._readings)
+
+    def perf_counter_ns(self):
+        return time.perf_counter_ns() + self._step_ns * next(self._readings)

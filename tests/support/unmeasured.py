@@ -31,7 +31,7 @@ PATHS = (
     "observers/test_dynamo.py",
     "observers/test_dynamo_around.py",
     "pipeline/test_budget.py",
-    "pipeline/test_memory.py",
+    "writer/test_build_memory.py",
     "pipeline/test_observers.py",
     "pipeline/test_privacy.py",
     "pipeline/test_probes_resolve.py",

@@ -193,6 +193,7 @@ def _entry_points():
     return {each.name for each in entry_points(group="pytest11")}
 
 
+@pytest.mark.slow
 def test_a_test_has_its_spans_in_a_fixture(pytester):
     outcome = run(
         pytester,

@@ -57,6 +57,7 @@ def test_enabling_after_cuda_was_initialized_is_refused(monkeypatch):
         torchspan.testing.without_gpu()
 
 
+@pytest.mark.slow
 def test_enabled_after_torch_and_dynamo_everything_holds(python):
     program = """
 import torch, torch._dynamo
@@ -129,6 +130,7 @@ print(os.path.isfile is isfile, importlib.util.find_spec is find_spec)
     assert python(program) == "True\nno False\nTrue True\n"
 
 
+@pytest.mark.slow
 def test_tensorrt_gets_its_stand_in_whether_it_is_imported_before_or_after(python):
     program = """
 import sys

@@ -34,7 +34,11 @@ def reference():
 
 @pytest.fixture
 def folder(tmp_path):
-    return EngineFolder(tmp_path / "engines", is_chosen=True)
+    return limited(tmp_path)
+
+
+def limited(tmp_path, **limits):
+    return EngineFolder(tmp_path / "engines", is_chosen=True, **limits)
 
 
 @pytest.fixture
@@ -265,8 +269,8 @@ def test_a_graph_that_cannot_be_pickled_leaves_nothing_behind(folder, reference,
     assert len(caplog.messages) == 1
 
 
-def test_the_engines_used_longest_ago_are_removed_beyond_a_number(folder, reference, monkeypatch):
-    monkeypatch.setattr(_engine_folder, "MOST_ENGINES", 2)
+def test_the_engines_used_longest_ago_are_removed_beyond_a_number(tmp_path, reference):
+    folder = limited(tmp_path, most_engines=2)
     for age, key in ((30, KEY), (20, OTHER)):
         folder.write(key, reference)
         os.utime(entries(folder)[key], (age, age))
@@ -275,30 +279,29 @@ def test_the_engines_used_longest_ago_are_removed_beyond_a_number(folder, refere
     assert entries(folder).keys() == {KEY, THIRD}
 
 
-def test_the_engines_used_longest_ago_are_removed_beyond_a_size(folder, entry, reference, monkeypatch):
+def test_the_engines_used_longest_ago_are_removed_beyond_a_size(tmp_path, folder, entry, reference):
     os.utime(entry, (1, 1))
-    monkeypatch.setattr(_engine_folder, "MOST_BYTES", entry.stat().st_size * 3 // 2)
-    folder.write(OTHER, reference)
+    limited(tmp_path, most_bytes=entry.stat().st_size * 3 // 2).write(OTHER, reference)
     assert entries(folder).keys() == {OTHER}
 
 
-def test_entries_of_other_versions_count_and_files_of_the_user_do_not(folder, reference, monkeypatch):
+def test_entries_of_other_versions_count_and_files_of_the_user_do_not(tmp_path, reference):
+    folder = limited(tmp_path, most_engines=1)
     old, mine = folder.path / "engines-0-1.0" / f"{KEY}.pt", folder.path / "models" / f"{KEY}.pt"
     for path in (old, mine):
         path.parent.mkdir(parents=True)
         path.write_bytes(b"")
         os.utime(path, (1, 1))
-    monkeypatch.setattr(_engine_folder, "MOST_ENGINES", 1)
     folder.write(OTHER, reference)
     assert (old.exists(), mine.exists()) == (False, True)
 
 
-def test_nothing_behind_a_link_to_a_folder_is_removed(folder, reference, tmp_path, monkeypatch):
+def test_nothing_behind_a_link_to_a_folder_is_removed(reference, tmp_path):
+    folder = limited(tmp_path, most_engines=0)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / f"{KEY}.pt").write_bytes(b"")
     folder.path.mkdir()
     (folder.path / "engines-0-1.0").symlink_to(tmp_path / "mine")
-    monkeypatch.setattr(_engine_folder, "MOST_ENGINES", 0)
     folder.write(OTHER, reference)
     assert [path.name for path in (tmp_path / "mine").iterdir()] == [f"{KEY}.pt"]
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 import copy
 import functools
 import io
+import json
 import os
 import signal
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,8 +20,11 @@ import torch_tensorrt
 
 import torchspan.testing
 from support.forked import held_elsewhere, in_forked_child
+from support.tree import named
 from testing.models import Doubles, Mlp, WithFallback, engines, seeded
 from torchspan.testing import _engines, _switch
+
+pytestmark = pytest.mark.slow
 
 VERSION = tuple(int(part) for part in torch_tensorrt.__version__.split("+")[0].split(".")[:2])
 REFITTABLE = {"min_block_size": 1, "immutable_weights": False}
@@ -252,3 +257,58 @@ def test_a_child_looks_for_engines_whatever_thread_looked_at_the_fork():
 
     with held_elsewhere(_engines._lock):
         assert in_forked_child(child) == "None"
+
+
+# --- the id of an engine ----------------------------------------------------------------------------------------------
+SERVING = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+import torchspan, torchspan.testing
+torchspan.testing.without_gpu(engine_dir=sys.argv[1])
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+spans, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+provider.add_span_processor(SimpleSpanProcessor(spans))
+torchspan.TorchspanInstrumentor().instrument(tracer_provider=provider)
+import torch, torch_tensorrt
+module = torch_tensorrt.load(sys.argv[2]).module()
+module(torch.ones(2, 16))
+print(json.dumps([(span.name, span.attributes.get("tensorrt.engine.id")) for span in spans.get_finished_spans()]))
+"""
+
+
+@pytest.fixture
+def engine_dir(tmp_path, monkeypatch):
+    """A folder in which the stand-in keeps engines for other processes."""
+    monkeypatch.setattr(_engines, "_folder", None)
+    torchspan.testing.without_gpu(engine_dir=tmp_path / "engines")
+    return tmp_path / "engines"
+
+
+@pytest.mark.skipif(VERSION < (2, 13), reason="to 2.12 a compiled module cannot be saved without a GPU")
+def test_a_process_that_loads_the_saved_module_names_the_engine_that_this_one_built(
+    instrument, exporter, engine_dir, tmp_path, x
+):
+    instrument()
+    module = compiled_from(torch.export.export(seeded(Mlp), (x,)), x)
+    path = str(tmp_path / "model.ep")
+    torch_tensorrt.save(module, path, arg_inputs=[x])
+    built = named(exporter.get_finished_spans(), "tensorrt.build_engine").attributes["tensorrt.engine.id"]
+
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", SERVING, str(engine_dir), path],
+        env=clean,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    served = json.loads(done.stdout.splitlines()[-1])
+    assert {name for name, _ in served} >= {"tensorrt.deserialize_engine", "torch_tensorrt.execute"}
+    assert {identity for name, identity in served if name.startswith(("tensorrt.", "torch_tensorrt.execute"))} == {
+        built
+    }

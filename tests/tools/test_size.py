@@ -47,8 +47,10 @@ def test_the_package_keeps_its_limits(capsys):
 
 
 @pytest.mark.parametrize("name", size.LIMITS)
-def test_a_figure_above_its_limit_is_named_and_fails(monkeypatch, capsys, name):
-    monkeypatch.setitem(size.LIMITS, name, -1)
+def test_a_figure_above_its_limit_is_named_and_fails(monkeypatch, capsys, tmp_path, name):
+    (tmp_path / "module.py").write_text(TEXT, encoding="utf-8")
+    monkeypatch.setattr(size, "SOURCE", tmp_path)
+    monkeypatch.setattr(size, "LIMITS", {**dict.fromkeys(size.LIMITS, 1_000), name: -1})
     assert size.main(["--check"]) == 1
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "ABOVE THE LIMIT" in line]
     assert line.startswith(f"{name}: ")

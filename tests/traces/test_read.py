@@ -231,23 +231,23 @@ def test_a_line_that_another_writer_cut_off_costs_no_other_line(file, kept):
     )
 
 
-def test_a_long_line_is_left_out_and_the_others_are_read(file, monkeypatch):
-    monkeypatch.setattr(_input, "LONGEST_DOCUMENT", 2**20)
-    path = file(f"{json.dumps(A)}\n{'x' * (3 * 2**20)}\n{json.dumps(B)}\n")
-    assert names(path) == (["a", "b"], ["line 2: longer than 1 MiB"])
+def test_a_long_line_is_left_out_and_the_others_are_read():
+    file = io.BytesIO(f"{json.dumps(A)}\n{'x' * (3 * 2**20)}\n{json.dumps(B)}\n".encode())
+    (_, first), (place, damage), (_, last) = _input.documents(file, longest=2**20)
+    assert (first, last) == (A, B)
+    assert (place, str(damage)) == ("line 2", "longer than 1 MiB")
 
 
-def test_a_long_document_over_several_lines_is_left_out(file, monkeypatch):
-    monkeypatch.setattr(_input, "LONGEST_DOCUMENT", 2**10)
-    path = file(json.dumps(request(*[span(str(number), f"{number:016x}") for number in range(1, 50)]), indent=1))
-    found = traces.read(path)
-    assert (found.spans, found.problems[0].what) == ([], "longer than 0 MiB")
+def test_a_long_document_over_several_lines_is_left_out():
+    text = json.dumps(request(*[span(str(number), f"{number:016x}") for number in range(1, 50)]), indent=1)
+    _, damage = next(_input.documents(io.BytesIO(text.encode()), longest=2**10))
+    assert str(damage) == "longer than 0 MiB"
 
 
 def test_a_pipe_without_a_newline_ends_the_reading_instead_of_the_memory():
     program = (
-        "import sys; from torchspan import traces; from torchspan.traces import _input;"
-        "_input.LONGEST_DOCUMENT = 2**22; print(traces.read(sys.stdin.buffer).problems[0])"
+        "import sys; from torchspan.traces import _input;"
+        "[(place, damage)] = _input.documents(sys.stdin.buffer, longest=2**22); print(place, damage)"
     )
     zeros = subprocess.Popen(["cat", "/dev/zero"], stdout=subprocess.PIPE)
     try:
@@ -264,7 +264,7 @@ def test_a_pipe_without_a_newline_ends_the_reading_instead_of_the_memory():
         zeros.kill()
         zeros.stdout.close()
         zeros.wait()
-    assert (result.stdout, result.stderr) == ("<stdin>: line 1: longer than 4 MiB\n", "")
+    assert (result.stdout, result.stderr) == ("line 1 longer than 4 MiB\n", "")
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom", "/dev/full"])

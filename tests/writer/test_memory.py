@@ -118,9 +118,9 @@ def test_memory_below_an_earlier_peak_is_sampled():
 
 
 @linux
-def test_where_the_kernel_keeps_no_mark_the_peak_is_the_most_that_was_seen(monkeypatch, tmp_path):
-    (tmp_path / "status").write_text("Name:\tpython\nVmRSS:\t  17 kB\n")
-    monkeypatch.setattr(_memory, "STATUS", tmp_path / "status")
+def test_where_the_kernel_keeps_no_mark_the_peak_is_the_most_that_was_seen(monkeypatch):
+    read = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: b"VmRSS:\t  17 kB\n" if path.name == "status" else read(path))
     engine = engine_with(ProcessMemory().callback)
     event = engine.open(phase.BUILD_ENGINE, {})
     engine.close(event)
@@ -129,8 +129,7 @@ def test_where_the_kernel_keeps_no_mark_the_peak_is_the_most_that_was_seen(monke
 
 
 def test_where_memory_cannot_be_read_nothing_is_reported_and_no_thread_is_started(monkeypatch):
-    for name in ("STATM", "STATUS"):
-        monkeypatch.setattr(_memory, name, Path("/nowhere"))
+    monkeypatch.setattr(Path, "read_bytes", lambda path: path.with_name("nowhere").open("rb"))
     started = []
     monkeypatch.setattr(threading.Thread, "start", lambda self: started.append(self.name))
     engine = engine_with(*memory_callbacks())

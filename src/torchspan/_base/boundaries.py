@@ -28,8 +28,9 @@ _CATCHING = (__name__, "torchspan._base.errors")
 def log_failure(message: str, *args: Any) -> None:
     """Log the exception that is being handled, which torchspan's own code raised.
 
-    message, args: the consequence, as `logging` takes them. It is logged at WARNING with the class of the exception and the
-    place, and at DEBUG with the text and the traceback.
+    Args:
+        message, args: The consequence, as `logging` takes them. It is logged at WARNING with the class of the exception
+            and the place, and at DEBUG with the text and the traceback.
     """
     error = sys.exc_info()[1]
     if error is not None:
@@ -76,7 +77,8 @@ class ErrorBoundary:
     behind a boundary fails for a reason that may pass, such as a full disk or a context that one propagator cannot write. So it is
     tried again at the next call.
 
-    consequence: the log message.
+    Args:
+        consequence: The log message.
     """
 
     def __init__(self, consequence: str) -> None:

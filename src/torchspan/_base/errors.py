@@ -210,7 +210,9 @@ class Guard:
 def guarded(name: str, guard: str = "_engine.guard") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
     """A decorator of methods that calls them as `Guard.call` does: they return None if they raised or are paused.
 
-    name: of the observer; `{target}` stands for the method's first argument. guard: where the guard is, from the method's object.
+    Args:
+        name: Of the observer; `{target}` stands for the method's first argument.
+        guard: Where the guard is, from the method's object.
     """
     guard_of = operator.attrgetter(guard)
     return _guarding(name, lambda args: guard_of(args[0]))
@@ -251,7 +253,9 @@ def _step(observer: object) -> object:
 class Guarded:
     """A callback of the user, as a `CallbackGuard` knows it. Its failures are counted here, so the count is freed with the callback.
 
-    name: for the log, cut to `NAME_LENGTH_LIMIT` characters. failures: how often it failed.
+    Args:
+        name: For the log, cut to `NAME_LENGTH_LIMIT` characters.
+        failures: How often it failed.
     """
 
     __slots__ = ("failures", "name")

@@ -34,7 +34,8 @@ class AnyLock(Protocol):
 def renewed(holder: object, name: str, make: Callable[[], L]) -> L:
     """A lock for the attribute `name` of `holder`, which gets a new one in each forked child.
 
-    make: makes a lock, such as `threading.Lock`.
+    Args:
+        make: Makes a lock, such as `threading.Lock`.
     """
     lock = make()
     _LOCKS.setdefault(holder, {})[name] = make
@@ -81,7 +82,8 @@ def _while_living(action: Callable[[], object]) -> Callable[[], object]:
 def held_by_forks(lock: AnyLock, in_child: Callable[[], None] | None = None) -> None:
     """Take `lock` during each fork, so that no child begins with a state that is half changed.
 
-    in_child: releases the lock in the child, where more is to be done.
+    Args:
+        in_child: Releases the lock in the child, where more is to be done.
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=in_child or lock.release)

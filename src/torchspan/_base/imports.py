@@ -111,12 +111,18 @@ PAUSE_NS = 10_000_000
 class Import:
     """The first import of a module, or imports of a library's modules that follow each other.
 
-    name: the module, or the library. is_first: whether it is a first import. It is reported however short it is.
-    start_ns, end_ns: nanoseconds since the epoch. An import inside another lies inside its times.
-    count: the imports that follow each other. paused_ns: the time between them.
-    error: the exception that ended a first import. version: the module's `__version__` after it, None without one.
-    inside: imports during this one. before: the import that this one follows, while it runs.
-    context: the context variables at its start. pid, thread_id: where it was imported.
+    Args:
+        name: The module, or the library.
+        is_first: Whether it is a first import. It is reported however short it is.
+        start_ns, end_ns: Nanoseconds since the epoch. An import inside another lies inside its times.
+        count: The imports that follow each other.
+        paused_ns: The time between them.
+        error: The exception that ended a first import.
+        version: The module's `__version__` after it, None without one.
+        inside: Imports during this one.
+        before: The import that this one follows, while it runs.
+        context: The context variables at its start.
+        pid, thread_id: Where it was imported.
     """
 
     def __init__(self, name: str, clock: _Clock, around: object, *, is_first: bool) -> None:
@@ -155,7 +161,11 @@ class Import:
         return self.clock.now_ns() - self.end_ns > PAUSE_NS
 
     def is_followed_by(self, name: str, around: object) -> bool:
-        """Whether an import that begins now continues it. around: the surroundings of that import."""
+        """Whether an import that begins now continues it.
+
+        Args:
+            around: The surroundings of that import.
+        """
         is_same = self.name == name and self._around is around and self.pid == os.getpid()
         return is_same and not self.is_first and not self.is_over
 
@@ -183,9 +193,11 @@ class FirstImports(AroundImport):
     Modules that have been imported already are left out. Of a library's modules the outermost import counts: what it imports of the
     same library is part of it. Those that follow each other in a thread are one `Import`.
 
-    ended: called with each import that is reported and is not inside another one, when it is over. An import lock may be held then.
-    waits: called when an import has ended that others may follow, with whether it follows none itself; see `over`. around: returns the surroundings of an import that
-    begins, which are compared by identity.
+    Args:
+        ended: Called with each import that is reported and is not inside another one, when it is over. An import lock
+            may be held then.
+        waits: Called when an import has ended that others may follow, with whether it follows none itself; see `over`.
+        around: Returns the surroundings of an import that begins, which are compared by identity.
     """
 
     def __init__(
@@ -225,7 +237,8 @@ class FirstImports(AroundImport):
     def begin(self, name: str, is_first: bool) -> Import | None:
         """The body of a module starts. Returns None if it is not the first time: a reload, or another try after a failure.
 
-        name: the module; if it is not a first import, its library.
+        Args:
+            name: The module; if it is not a first import, its library.
         """
         if is_first and name not in self._names:
             return None

@@ -17,7 +17,9 @@ class Log:
 
     KeyboardInterrupt and SystemExit pass: they belong to the program.
 
-    names_itself: without any handler Python prints the message alone. The message then begins with `torchspan` and the level.
+    Args:
+        names_itself: Without any handler Python prints the message alone. The message then begins with `torchspan` and
+            the level.
     """
 
     def __init__(self, name: str, *, names_itself: bool = False) -> None:

@@ -45,8 +45,10 @@ class Patches:
     `from x import f` copies a reference. So a function is replaced in every module that contains it, instead of following a
     list of names from version to version. A method is replaced on its class.
 
-    library: the package whose modules are searched for functions. everywhere: search the modules of other packages, too, because the
-    library was imported earlier and they may have taken a name from it.
+    Args:
+        library: The package whose modules are searched for functions.
+        everywhere: Search the modules of other packages, too, because the library was imported earlier and they may
+            have taken a name from it.
     """
 
     def __init__(self, library: str = "", *, everywhere: bool = False) -> None:
@@ -60,8 +62,9 @@ class Patches:
     ) -> None:
         """Bind the wrapper of each pair (original, wrapper) wherever the original is bound, in one pass over all modules.
 
-        everywhere: pairs whose original is replaced in the modules of other packages as well. These are functions of PyTorch,
-        which was imported before the library, so that other packages may have taken names from it.
+        Args:
+            everywhere: Pairs whose original is replaced in the modules of other packages as well. These are functions
+                of PyTorch, which was imported before the library, so that other packages may have taken names from it.
         """
         anywhere, in_library = _by_id(everywhere), _by_id(wrappers)
         if not (anywhere or in_library):
@@ -128,7 +131,8 @@ class Patches:
     def undo(self, *, above: Iterable[Patches] = ()) -> None:
         """Restore every original, last replaced first. Functions are restored in modules imported since as well.
 
-        above: replacements that may have been put over these. They will restore what these would have restored.
+        Args:
+            above: Replacements that may have been put over these. They will restore what these would have restored.
         """
         originals = {id(replaced.replacement): replaced for replaced in self._replaced}
         for patches in above:

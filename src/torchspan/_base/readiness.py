@@ -42,9 +42,10 @@ def is_ready() -> bool:
 def mark_ready_after(function: str) -> Undo:
     """Call `mark_ready()` each time `function` has returned without an exception, or, for a coroutine function, has been awaited.
 
-    function: `module:function` or `module:Class.method`. The module is not imported. The function is hooked once the program has
-    imported it. A warning is logged if the module has no such function, or if it is a generator function, which returns before it
-    has done anything. The returned function undoes the hook.
+    Args:
+        function: `module:function` or `module:Class.method`. The module is not imported. The function is hooked once
+            the program has imported it. A warning is logged if the module has no such function, or if it is a generator
+            function, which returns before it has done anything. The returned function undoes the hook.
     """
     from torchspan._base.import_hooks import when_imported
 

@@ -67,8 +67,9 @@ _PROXIES: tuple[type, ...] = (getattr(wrapt, "BaseObjectProxy", wrapt.ObjectProx
 def is_a(thing: Any, kind: Any) -> bool:
     """Whether the type of `thing` is `kind` or derived from it. The `__class__` that `thing` reports does not matter.
 
-    kind: a class of Python or of a library, or a tuple of them. Only the real bases count: an abstract class would call the
-    hash of the type of `thing`.
+    Args:
+        kind: A class of Python or of a library, or a tuple of them. Only the real bases count: an abstract class would
+            call the hash of the type of `thing`.
     """
     bases = _MRO(type(thing))
     for allowed in kind if type(kind) is tuple else (kind,):

@@ -80,7 +80,9 @@ def of_failure(error: BaseException, function: object) -> str:
     It is the innermost place that the exception passed in the file in which the callback begins. If the callback did not
     begin, for instance because it takes other arguments, it is the callback's definition.
 
-    error: what the callback raised. function: the callback.
+    Args:
+        error: What the callback raised.
+        function: The callback.
     """
     file, line = "", 0
     entry = reading.traceback_of(error)

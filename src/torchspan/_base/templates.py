@@ -97,7 +97,11 @@ def redactor(*, capture_text: bool) -> Callable[[str], str]:
 
 
 def _reduced(chunk: str, words: Mapping[str, None], *, asks: bool) -> str:
-    """What stays of the characters between two spaces. asks: whether operators are looked up."""
+    """What stays of the characters between two spaces.
+
+    Args:
+        asks: Whether operators are looked up.
+    """
     core, mark = chunk[:-1], chunk[-1]
     if mark in _COMMON_MARKS and core.isalnum():  # as below, in a tenth of the time
         return chunk if core in words else f"?{mark}"

@@ -25,7 +25,10 @@ class Folder:
     entry. If the program has closed the descriptor, the folder is opened again if it is still the same one: this user's,
     with the same device and inode.
 
-    path: where it is now. Raises OSError if there is none, or if it belongs to another user.
+    Raises OSError if there is none, or if it belongs to another user.
+
+    Args:
+        path: Where it is now.
     """
 
     def __init__(self, path: str) -> None:

@@ -24,7 +24,9 @@ class Descriptor:
     the file. If the program has closed the descriptor, and perhaps given the number to one of its own files, nothing is done to that
     file.
 
-    opened: the descriptor that `os.open` returned. If its number is 0, 1 or 2, it is closed and replaced by a duplicate.
+    Args:
+        opened: The descriptor that `os.open` returned. If its number is 0, 1 or 2, it is closed and replaced by a
+            duplicate.
     """
 
     __slots__ = ("identity", "number")
@@ -95,7 +97,11 @@ Judge = Callable[[str, os.stat_result], None]
 
 
 def refused(name: str | os.PathLike[str], why: str) -> OSError:
-    """The error for a file that is not used. why: a clause; the `strerror` of the error."""
+    """The error for a file that is not used.
+
+    Args:
+        why: A clause; the `strerror` of the error.
+    """
     return OSError(errno.EPERM, why, os.fspath(name))
 
 
@@ -130,7 +136,11 @@ def is_descriptor(name: str) -> bool:
 def open_for_appending(name: str, judge: Judge = regular, mode: int = PRIVATE) -> int:
     """A descriptor at the end of the file, which is made if it does not exist. It is never inherited, and never blocks.
 
-    judge: decides what may be used. mode: permissions of a file that is made, whatever the umask. Raises OSError.
+    Raises OSError.
+
+    Args:
+        judge: Decides what may be used.
+        mode: Permissions of a file that is made, whatever the umask.
     """
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(FileExistsError):
@@ -179,8 +189,12 @@ def open_existing(name: str, flags: int, judge: Judge = regular) -> int:
 def open_own(name: str, start: re.Pattern[bytes], what: str, inputs: Iterable[str] = (), judge: Judge = regular) -> int:
     """A descriptor of an existing file that may be replaced: one that torchspan wrote, or an empty one.
 
-    start: what the content of such a file begins with. what: names such a file in messages. inputs: files that are not
-    replaced in any case. Raises OSError.
+    Raises OSError.
+
+    Args:
+        start: What the content of such a file begins with.
+        what: Names such a file in messages.
+        inputs: Files that are not replaced in any case.
     """
     opened = open_existing(name, os.O_APPEND, judge)
     try:
@@ -219,7 +233,11 @@ def check_size(size: int) -> None:
 
 
 def is_own(status: os.stat_result, folder: str) -> bool:
-    """Whether a file or folder belongs to this user. folder: where this user could make a file alongside it, or inside."""
+    """Whether a file or folder belongs to this user.
+
+    Args:
+        folder: Where this user could make a file alongside it, or inside.
+    """
     if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
         return True
     import tempfile  # rarely needed, and every process below `torchspan run` loads this module

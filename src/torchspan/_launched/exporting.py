@@ -33,7 +33,8 @@ QUEUE = 65_536
 class Delivery(SpanProcessor):
     """Spans on their way to an exporter that OTEL_TRACES_EXPORTER names.
 
-    name: the exporter's.
+    Args:
+        name: The exporter's.
     """
 
     def __init__(self, name: str, exporter: SpanExporter) -> None:

@@ -86,7 +86,11 @@ class OwnSpan(Span):
 
 
 def owned(context: SpanContext, local_root: int | None = None) -> RunSpanContext:
-    """The same ids, marked as those of a span of `run`'s own provider. local_root: see `RunSpanContext`."""
+    """The same ids, marked as those of a span of `run`'s own provider.
+
+    Args:
+        local_root: See `RunSpanContext`.
+    """
     ids = RunSpanContext(context.trace_id, context.span_id, context.is_remote, context.trace_flags, context.trace_state)
     vars(ids)["local_root"] = local_root  # the base class refuses assignments
     return ids

@@ -59,9 +59,11 @@ def lend_tracers(
 ) -> Undo:
     """While no provider is set, tracers that were obtained from the API use those of `lend`.
 
-    lend: takes the arguments of `get_tracer`. Called once for each tracer, and again while it returns None.
-    provider_seen: called with the global provider when such a tracer is used after one was set.
     Returns the undo. Raises AttributeError if the API has no such tracers.
+
+    Args:
+        lend: Takes the arguments of `get_tracer`. Called once for each tracer, and again while it returns None.
+        provider_seen: Called with the global provider when such a tracer is used after one was set.
     """
     original: object = vars(ProxyTracer).get(_TRACER)
     if not isinstance(original, property) or original.fget is None:

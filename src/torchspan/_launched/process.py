@@ -97,7 +97,9 @@ class RunProcess:
     While the program has set no provider, spans of its tracers and of torchspan go to `run`'s own provider: the file,
     and the exporters that OTEL_TRACES_EXPORTER names. It is made at the first span and never set as the global one.
 
-    settings: those of the run. reports: the folder for reports; None if none can be used.
+    Args:
+        settings: Those of the run.
+        reports: The folder for reports; None if none can be used.
     """
 
     def __init__(self, settings: RunSettings, reports: Folder | None) -> None:

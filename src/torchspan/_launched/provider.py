@@ -36,7 +36,8 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 def own_provider(processors: Sequence[SpanProcessor]) -> TracerProvider:
     """A provider as the program's own variables describe it: resource, sampler, limits, id generator.
 
-    processors: receive its spans. The provider is not shut down at exit.
+    Args:
+        processors: Receive its spans. The provider is not shut down at exit.
     """
     provider = TracerProvider(
         sampler=configured.sampler(),
@@ -131,7 +132,9 @@ class StartParent:
 class RunTracer(trace.Tracer):
     """A tracer of `run`'s own provider. Its spans are `RunSpan`s.
 
-    tracer: the provider's. start_parent: the parent of roots.
+    Args:
+        tracer: The provider's.
+        start_parent: The parent of roots.
     """
 
     def __init__(self, tracer: trace.Tracer, start_parent: StartParent) -> None:

@@ -103,7 +103,8 @@ class RunReport:
     def write_until_exit(self, end: Callable[[], object]) -> Callable[[], None]:
         """Write now, when the process ends, and in every forked child. The returned function stops that.
 
-        end: called when the process ends, before the report is written.
+        Args:
+            end: Called when the process ends, before the report is written.
         """
 
         def at_exit() -> None:
@@ -189,8 +190,11 @@ def read_reports(folder: Folder) -> list[RunReport]:
 class Missing(NamedTuple):
     """Spans of a run that are not in its files.
 
-    number: of them. total: all that ended in its processes, as far as is known. is_exact: whether the numbers are complete.
-    cause: why they could not be written; empty if they were written.
+    Attributes:
+        number: Of them.
+        total: All that ended in its processes, as far as is known.
+        is_exact: Whether the numbers are complete.
+        cause: Why they could not be written; empty if they were written.
     """
 
     number: int
@@ -200,7 +204,11 @@ class Missing(NamedTuple):
 
 
 def missing(reports: Sequence[RunReport], in_files: Mapping[int, int]) -> Missing:
-    """The spans that should be in the files of a run and are not. in_files: by process id, the spans that are."""
+    """The spans that should be in the files of a run and are not.
+
+    Args:
+        in_files: By process id, the spans that are.
+    """
     of = [max(report.ended - in_files.get(report.pid, 0), 0) for report in reports]
     causes = [error for report in reports for error in report.file_errors]
     is_exact = all(report.is_final for report in reports if report.file_errors)
@@ -211,8 +219,10 @@ def missing(reports: Sequence[RunReport], in_files: Mapping[int, int]) -> Missin
 def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], started: str, interpreter: str) -> str:
     """Why a run recorded nothing, as a clause without a full stop.
 
-    environ: what the program was started with. started: its command as found on this machine.
-    interpreter: the Python in which torchspan is installed.
+    Args:
+        environ: What the program was started with.
+        started: Its command as found on this machine.
+        interpreter: The Python in which torchspan is installed.
     """
     if not reports:
         return _reason_without_reports(environ, started, interpreter)

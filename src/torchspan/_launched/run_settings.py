@@ -40,7 +40,9 @@ class RunSettings(NamedTuple):
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> RunSettings | None:
         """The settings in TORCHSPAN_RUN; None if this process does not run under `torchspan run`.
 
-        environ: read instead of this process's environment. A value that is not the text of settings counts as not set.
+        Args:
+            environ: Read instead of this process's environment. A value that is not the text of settings counts as not
+                set.
         """
         text = (os.environ if environ is None else environ).get(TORCHSPAN_RUN)
         if not text:
@@ -95,7 +97,8 @@ def parse_traceparent(text: str | None) -> tuple[int, int, int] | None:
 def new_span(caller: str | None) -> str:
     """The traceparent of a new span: in the trace of `caller` and sampled like it, or in a new trace.
 
-    caller: the TRACEPARENT of the process that starts the span. Any other text counts as none.
+    Args:
+        caller: The TRACEPARENT of the process that starts the span. Any other text counts as none.
     """
     import secrets
 

@@ -78,9 +78,10 @@ def _reports(path: str) -> Folder | None:
 def start(site: str) -> None:
     """Begin, and load the instrumentations that are installed, torchspan's among them. For `sitecustomize`.
 
-    site: the folder that `run` has put on PYTHONPATH. OpenTelemetry's own start decides which instrumentations are loaded, and
-    with which arguments. Its configurator sets global providers, and is called only if the program asks for it with
-    OTEL_CONFIG_FILE.
+    Args:
+        site: The folder that `run` has put on PYTHONPATH. OpenTelemetry's own start decides which instrumentations are
+            loaded, and with which arguments. Its configurator sets global providers, and is called only if the program
+            asks for it with OTEL_CONFIG_FILE.
     """
     process = current()
     if process is None:

@@ -83,7 +83,10 @@ def _is_number(text: str) -> bool:
 class Selection:
     """Some of the ranks: `0`, `0-7`, `0,4-6`.
 
-    text: numbers and ranges (which include both ends), separated by commas. Raises ValueError for any other text.
+    Raises ValueError for any other text.
+
+    Args:
+        text: Numbers and ranges (which include both ends), separated by commas.
     """
 
     def __init__(self, text: str) -> None:

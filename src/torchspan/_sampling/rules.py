@@ -41,7 +41,9 @@ SETTING = "sample_"
 class Instrumented:
     """The rules among the settings that torchspan is instrumented with.
 
-    now: rule -> value, for the rules that are given. None while it is not instrumented. The same object until something changes.
+    Attributes:
+        now: Rule -> value, for the rules that are given. None while it is not instrumented. The same object until
+            something changes.
     """
 
     now: Mapping[str, float] | None = None

@@ -97,13 +97,14 @@ def options() -> type:
 class Setting:
     """One setting.
 
-    name: the argument of `instrument()` and the field of `Settings`.
-    variable: the environment variable.
-    kind: the values that it may have.
-    default: the value in use when neither argument, option nor variable is given.
-    doc: what it does, for the tables and the help of commands.
-    option: the option of `torchspan run` and `torchspan demo`; None: they have none.
-    default_text: the default in words, where `default` alone does not say what happens.
+    Args:
+        name: The argument of `instrument()` and the field of `Settings`.
+        variable: The environment variable.
+        kind: The values that it may have.
+        default: The value in use when neither argument, option nor variable is given.
+        doc: What it does, for the tables and the help of commands.
+        option: The option of `torchspan run` and `torchspan demo`; None: they have none.
+        default_text: The default in words, where `default` alone does not say what happens.
     """
 
     __slots__ = ("default", "default_text", "doc", "kind", "name", "option", "variable")
@@ -125,7 +126,10 @@ class Setting:
 class Variable:
     """An environment variable that is not an argument of `instrument()`.
 
-    doc: what it does. default: the text that holds without it, empty if nothing does. kind: the values that it may have.
+    Args:
+        doc: What it does.
+        default: The text that holds without it, empty if nothing does.
+        kind: The values that it may have.
     """
 
     __slots__ = ("default", "doc", "kind", "variable")
@@ -384,10 +388,12 @@ def resolved(
 ) -> tuple[Resolved, ...]:
     """What holds for each of `SETTINGS`, in their order. An invalid value counts as none.
 
-    arguments: those of `instrument()`; None: not given. file: the options in a configuration file; None: not given.
-    environment: default: the process's.
-
     Raises ConfigurationError for an argument with an invalid value.
+
+    Args:
+        arguments: Those of `instrument()`; None: not given.
+        file: The options in a configuration file; None: not given.
+        environment: Default: the process's.
     """
     environment = os.environ if environment is None else environment
     in_code = passed(arguments)

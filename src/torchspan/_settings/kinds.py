@@ -12,7 +12,8 @@ from typing import Any, get_args
 class SettingKind:
     """The values that a setting may have.
 
-    expected: these values in words, for messages and tables.
+    Attributes:
+        expected: These values in words, for messages and tables.
     """
 
     expected: str
@@ -33,7 +34,8 @@ class SettingKind:
 class Choice(SettingKind):
     """One of a few words.
 
-    literal: the `Literal` type that lists them.
+    Args:
+        literal: The `Literal` type that lists them.
     """
 
     def __init__(self, literal: Any) -> None:
@@ -91,7 +93,10 @@ class Seconds(SettingKind):
 class Number(SettingKind):
     """A number that is not negative.
 
-    expected: the values in words. largest: the largest of them. zero: whether 0 is one.
+    Args:
+        expected: The values in words.
+        largest: The largest of them.
+        zero: Whether 0 is one.
     """
 
     def __init__(self, expected: str, largest: float, *, zero: bool) -> None:

@@ -191,7 +191,11 @@ class EngineRuns:
         self.states = {}
 
     def decide(self, first: Any, second: Any, *, is_picked: bool = False) -> Any:
-        """Decide about a run, remember the decision, and make the run. is_picked: a number has been drawn, and picks the run."""
+        """Decide about a run, remember the decision, and make the run.
+
+        Args:
+            is_picked: A number has been drawn, and picks the run.
+        """
         call = self._call(first, second)
         if self._is_excluded() or _dynamo_safety.is_symbolic(_values(call.inputs)):
             return self._original(first, second)
@@ -306,7 +310,9 @@ class EngineRuns:
     def failed(self, first: Any, second: Any, duration_s: float, error: BaseException) -> bool:
         """Record a failed run as an event after its end. Returns whether it became an event.
 
-        duration_s: 0 where the run was not timed. Reading the clock at each run would cost as much as everything else.
+        Args:
+            duration_s: 0 where the run was not timed. Reading the clock at each run would cost as much as everything
+                else.
         """
         if not self._sampling.keeps_failed or not issubclass(type(error), Exception):
             return False

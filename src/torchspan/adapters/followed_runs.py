@@ -48,7 +48,11 @@ class FollowedRuns:
         self.waiting: dict[int, _Sampled] = {}
 
     def called(self, module: FollowedModule, described: Mapping[str, Any], counted: dict[str, Any]) -> None:
-        """Record that a sampled call of `module` begins in this thread. described, counted: the attributes of its event."""
+        """Record that a sampled call of `module` begins in this thread.
+
+        Args:
+            described, counted: The attributes of its event.
+        """
         if len(self.waiting) >= THREADS_LIMIT:  # threads that have ended leave their entries
             self.waiting.clear()
         self.waiting[get_ident()] = (module, described, counted)

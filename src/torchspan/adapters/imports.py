@@ -45,8 +45,10 @@ class Imports:
     Most programs import the libraries before they set their tracer provider. Until a provider is set, imports wait for the
     next event of other work, or for the end of the process.
 
-    has_destination: whether an event of the current context would be recorded. times: has the imports that others may follow. They
-    wait until something else is recorded. before_span_ends: calls a function before the current span ends.
+    Args:
+        has_destination: Whether an event of the current context would be recorded.
+        times: Has the imports that others may follow. They wait until something else is recorded.
+        before_span_ends: Calls a function before the current span ends.
     """
 
     def __init__(

@@ -16,8 +16,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan._base.forks import renewed
 from torchspan.adapters.followed_runs import contents_of
-from torchspan.adapters.machinery.notes import Notes
-from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.ports import Notes, Ports
 from torchspan.adapters.machinery.provenance import EngineIds
 from torchspan.adapters.module_inputs import Compilation, Followed, Measurement
 from torchspan.engine import Engine
@@ -108,7 +107,11 @@ def _engine_facts(module: Any, ids: EngineIds) -> dict[str, str]:
 
 
 class _Limited:
-    """One followed module, and the counts that have been measured. engine: the id of its engine, if it has one engine."""
+    """One followed module, and the counts that have been measured.
+
+    Args:
+        engine: The id of its engine, if it has one engine.
+    """
 
     def __init__(self, followed: Followed, engine: dict[str, str], limits: EngineLimits, notes: Notes) -> None:
         self.name = followed.name

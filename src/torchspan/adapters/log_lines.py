@@ -5,18 +5,21 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.errors import Guard
+from torchspan._base.forks import renewed
+from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Callback, Event, Occurrence, Undo
 from torchspan.phase import COMPILE
-from torchspan.probes import Target
+from torchspan.probes import Method, Target
 from torchspan.probes.describe.build import (
     LAST_ERROR,
     LOUDEST_QUIET,
@@ -26,6 +29,58 @@ from torchspan.probes.describe.build import (
     tensorrt_line,
 )
 
+# --- Loggers of the program -----------------------------------------------------------------------------------------
+# TensorRT logs failures for which it raises no exception. `tensorrt.Logger` is written in C++ and prints its lines, which cannot be read.
+# A subclass has a Python method, which TensorRT looks up for each line.
+CLASSES_LIMIT = 20
+"""Maximum number of logger classes that are followed: a program may define one for each build."""
+
+_LOG = "program:Logger.log"
+"""The name of such a method in log messages about failures. The name of its class is the program's."""
+
+_OWN_ROWS = "torch_tensorrt."
+"""Torch-TensorRT's logger has its own probe."""
+
+
+class LoggerFollower:
+    """Records the lines that loggers of the program receive. The lines of a build become events on its span.
+
+    Args:
+        redact: Reduces a line to the part that may be recorded.
+        patches: Restore the methods.
+    """
+
+    def __init__(self, factory: WrapperFactory, redact: Callable[[str], str], patches: Patches) -> None:
+        self._factory = factory
+        self._redact = redact
+        self._patches = patches
+        self._followed: list[type] = []
+        self._lock = renewed(self, "_lock", threading.Lock)
+
+    def follow(self, builder: Any) -> None:
+        """Follow the logger of a builder, from now on and until the patches are undone."""
+        holder = _holder(type(attribute(builder, "logger")))
+        if holder is None or any(followed is holder for followed in self._followed):
+            return
+        with self._lock:
+            if any(followed is holder for followed in self._followed) or len(self._followed) >= CLASSES_LIMIT:
+                return
+            self._followed.append(holder)
+            target = Method(_LOG)
+            self._patches.replace_attribute(
+                holder, "log", lambda log: tap_log(self._factory, self._redact, target, log)
+            )
+
+
+def _holder(kind: type) -> type | None:
+    """The class that defines `log` in Python; None for TensorRT's own logger and for that of Torch-TensorRT."""
+    holder = reading.definer(kind, "log")
+    if holder is None or reading.method(kind, "log") is None:
+        return None
+    return None if f"{reading.module_of(holder)}.".startswith(_OWN_ROWS) else holder
+
+
+# ------------------------------------------------------------------------------------------------------------------
 # --- filters on the libraries' loggers ------------------------------------------------------------------------------
 LOGGERS = ("torch_tensorrt", "torch_tensorrt [TensorRT Conversion Context]")
 """The library's logger (loggers below it are included), and the logger that receives TensorRT's log: a child of the root logger."""

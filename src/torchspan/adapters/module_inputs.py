@@ -20,8 +20,7 @@ from torchspan._base import reading
 from torchspan._base.forks import renewed
 from torchspan._base.logs import Log
 from torchspan.adapters.followed_runs import FollowedModule, FollowedRuns
-from torchspan.adapters.machinery.notes import Notes
-from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.ports import Notes, Ports
 from torchspan.engine import Engine, Event
 from torchspan.inputs.port import (
     CallHook,
@@ -65,7 +64,10 @@ Measurement = tuple[semconv.Metric, float, dict[str, Any]]
 class Followed:
     """A module whose calls are followed.
 
-    module: weakly. name: the class of the model, as it may leave the process. signature: by which its calls are read.
+    Args:
+        module: Weakly.
+        name: The class of the model, as it may leave the process.
+        signature: By which its calls are read.
     """
 
     module: weakref.ref[Any]
@@ -89,7 +91,10 @@ class Compilation:
 class ModuleInputs:
     """Follows modules.
 
-    every: one call in so many is sampled. runs: receives the sampled calls. makers: make the other followers of a module.
+    Args:
+        every: One call in so many is sampled.
+        runs: Receives the sampled calls.
+        makers: Make the other followers of a module.
     """
 
     def __init__(
@@ -118,10 +123,13 @@ class ModuleInputs:
         logger.warning("TORCHSPAN_INPUTS: no call of %s is followed: %s.", path, problem)
 
     def follow_compiled(self, module: Any, call: Call, event: Event | None) -> None:
-        """Follow what a compilation returned, or had returned before it ended. event: its own; None: it was loaded.
+        """Follow what a compilation returned, or had returned before it ended.
 
         What was loaded refuses a call outside of its program's ranges in a hook of its own, before which torchspan's
         runs.
+
+        Args:
+            event: Its own; None: it was loaded.
         """
         if event is None:
             self._follow(module, _LOADED, signature_of(module.forward), None, comes_first=True)

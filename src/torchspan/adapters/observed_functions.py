@@ -54,7 +54,12 @@ class Observations:
 
     # --- calls ------------------------------------------------------------------------------------------------
     def begin(self, name: str, module: str, call: Observed, *, placement: Placement = CURRENT) -> BegunCall | None:
-        """Begin a call. name, module: of the function. placement: the position of its event."""
+        """Begin a call.
+
+        Args:
+            name, module: Of the function.
+            placement: The position of its event.
+        """
         engine = self._engine
         if not engine.active or engine.registry.busy.now:
             return None

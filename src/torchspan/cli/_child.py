@@ -43,8 +43,10 @@ def find(program: str) -> str:
 class Ended(NamedTuple):
     """How a program ended.
 
-    status: its exit status, or the negative number of the signal that ended it. pid: its process id.
-    duration_ns: nanoseconds from before its start to after its end.
+    Attributes:
+        status: Its exit status, or the negative number of the signal that ended it.
+        pid: Its process id.
+        duration_ns: Nanoseconds from before its start to after its end.
     """
 
     status: int
@@ -58,9 +60,12 @@ Then = Callable[[Ended], None]
 def run(command: Sequence[str], environ: Mapping[str, str], then: Then, undo: Callable[[], None]) -> int:
     """Run the program to its end, call `then` with how it ended, and return its status.
 
-    Signals that this process alone gets are passed to the program. A Ctrl-C while `then` runs ends `then` alone.
-    undo: called in another process when this one was killed meanwhile; the program does not outlive it either (Linux).
-    Raises CommandError when the program cannot be started.
+    Signals that this process alone gets are passed to the program. A Ctrl-C while `then` runs ends `then` alone. Raises
+    CommandError when the program cannot be started.
+
+    Args:
+        undo: Called in another process when this one was killed meanwhile; the program does not outlive it either
+            (Linux).
     """
     signals = Signals(command, undo)
     try:

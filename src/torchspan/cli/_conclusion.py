@@ -45,9 +45,10 @@ _MOST = 3
 def crash_lines(ended: Ended, crashes: Sequence[Crash], traces: Iterable[Trace], width: int | None) -> Iterator[str]:
     """`SIGSEGV in tensorrt.build_engine (torch_tensorrt.compile · Sequential) at model.py:21 in forward`.
 
-    crashes: of the program and of processes below it.
-    width: columns; where the line is wider, the outermost work is left out. None: there is no limit.
-    A signal of which neither the stage nor the place is known has no line.
+    Args:
+        crashes: Of the program and of processes below it.
+        width: Columns; where the line is wider, the outermost work is left out. None: there is no limit. A signal of
+            which neither the stage nor the place is known has no line.
     """
     open_work = _open_work(traces)
     is_killed = ended.status < 0
@@ -118,10 +119,14 @@ _TENSORRT_ALONE = "--without-gpu has no effect without PyTorch, which this progr
 class Conclusion:
     """How a run is concluded.
 
-    reports: the folder in which the processes have put their reports. command: the program and its arguments. program: its
-    file on this machine. environ: what it was started with.
-    draws: whether the waterfall and the split of the time are drawn. names_file: whether the file is named.
-    sizes: bytes that stood in the run's files before.
+    Args:
+        reports: The folder in which the processes have put their reports.
+        command: The program and its arguments.
+        program: Its file on this machine.
+        environ: What it was started with.
+        draws: Whether the waterfall and the split of the time are drawn.
+        names_file: Whether the file is named.
+        sizes: Bytes that stood in the run's files before.
     """
 
     settings: RunSettings
@@ -194,7 +199,8 @@ class Conclusion:
     def _advice_without_gpu(self, ended: Ended, reports: Sequence[RunReport], *, is_empty: bool) -> str | None:
         """What to do if the program failed, and the reason may be that this machine has no NVIDIA driver.
 
-        is_empty: whether it failed before it compiled anything.
+        Args:
+            is_empty: Whether it failed before it compiled anything.
         """
         libraries = {name for report in reports for name in report.libraries}
         if ended.status == 0 or not libraries or _has_driver():

@@ -19,7 +19,10 @@ def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callabl
 
     Returns whether calls were observed.
 
-    reports: the folder in which the processes have left it. output: where the traces are. paths: the classes that were named.
+    Args:
+        reports: The folder in which the processes have left it.
+        output: Where the traces are.
+        paths: The classes that were named.
     """
     parts = _parts(reports, say)
     for path, reason in _unseen(parts, paths).items():

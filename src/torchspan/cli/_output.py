@@ -45,10 +45,13 @@ class Output:
 
 
 def named(file: str, source: str) -> Output:
-    """The file that the user has named. source: how the user names it, as `--output` or TORCHSPAN_FILE.
+    """The file that the user has named.
 
     Raises CommandError when a regular file of that name can be neither opened nor made, and when what has the name is
     something else, or not this user's.
+
+    Args:
+        source: How the user names it, as `--output` or TORCHSPAN_FILE.
     """
     how = f"{source}=" if source == TORCHSPAN_FILE else f"{source} "
     try:

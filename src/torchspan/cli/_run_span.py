@@ -30,7 +30,9 @@ _CONSOLE = "console"
 class RunSpan:
     """The span of one run. Loads the SDK: made when the program has ended.
 
-    ended: how the program did. resource: that of the program's spans.
+    Args:
+        ended: How the program did.
+        resource: That of the program's spans.
     """
 
     def __init__(self, settings: RunSettings, ended: Ended, resource: Mapping[str, Any]) -> None:
@@ -69,8 +71,10 @@ class RunSpan:
     def deliver(self, failing: Collection[str]) -> list[str]:
         """Export it to what OTEL_TRACES_EXPORTER names, within the seconds that exporters of `run` have at exit.
 
-        failing: names of exporters that are left out. So is the console, which is the program's output.
         Returns the names of the exporters that did not take it.
+
+        Args:
+            failing: Names of exporters that are left out. So is the console, which is the program's output.
         """
         from torchspan._launched.exporting import span_exporters
 

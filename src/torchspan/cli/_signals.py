@@ -35,7 +35,8 @@ class Sibling:
     before. It shows the program's name and arguments, so that `pkill -f app.py` selects it with the program and
     `pkill torchspan` does not.
 
-    on_orphaned: called in that process when this one has ended without `end()`, by SIGKILL for example.
+    Args:
+        on_orphaned: Called in that process when this one has ended without `end()`, by SIGKILL for example.
     """
 
     def __init__(self, command: Sequence[str], on_orphaned: Callable[[], None]) -> None:
@@ -144,7 +145,9 @@ _JOB_CONTROL = tuple(
 class Signals:
     """Handles all signals of this process from its making to `close()`. For systems with `fork`.
 
-    command: what the program will be called with. on_orphaned: called when this process was killed meanwhile.
+    Args:
+        command: What the program will be called with.
+        on_orphaned: Called when this process was killed meanwhile.
     """
 
     def __init__(self, command: Sequence[str], on_orphaned: Callable[[], None]) -> None:

@@ -40,7 +40,11 @@ _CLASSES = {
 
 
 class Picture:
-    """Collects lines and draws them. width: in columns, the widest line that is drawn whole."""
+    """Collects lines and draws them.
+
+    Args:
+        width: In columns, the widest line that is drawn whole.
+    """
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -51,7 +55,11 @@ class Picture:
         self._lines.extend(lines)
 
     def svg(self, title: str) -> str:
-        """The picture. title: for readers who do not see it."""
+        """The picture.
+
+        Args:
+            title: For readers who do not see it.
+        """
         width, height = self.width * _COLUMN + 2 * _MARGIN, len(self._lines) * _ROW + 2 * _MARGIN
         shapes = [shape for row, line in enumerate(self._lines) for shape in _drawn(line, _MARGIN + row * _ROW)]
         return "\n".join([

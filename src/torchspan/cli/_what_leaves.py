@@ -19,8 +19,10 @@ _REJECTED, _UNTYPED = "!", "*"
 class _Type:
     """What torchspan lets through at a place.
 
-    title: in the words of the table. accepts: None where torchspan has no type for what stands there.
-    kind: of the row, where there is one.
+    Args:
+        title: In the words of the table.
+        accepts: None where torchspan has no type for what stands there.
+        kind: Of the row, where there is one.
     """
 
     title: str

@@ -31,7 +31,8 @@ SITE = str(Path(_launched.__file__).parent / "site")
 def environment(base: Mapping[str, str], settings: RunSettings, variables: Mapping[str, str]) -> dict[str, str]:
     """The program's environment: the user's own, plus what starts torchspan in each Python process.
 
-    variables: those of the settings that the command line gives; they win over the user's own.
+    Args:
+        variables: Those of the settings that the command line gives; they win over the user's own.
     """
     added = {"PYTHONPATH": _python_path(base.get("PYTHONPATH", "")), TORCHSPAN_RUN: settings.to_text()}
     return {**base, **added, **variables}
@@ -105,10 +106,13 @@ def run_program(
 ) -> int:
     """Run a program traced, draw what it did on stderr, and return its status (negative: the signal it died of).
 
-    output: where the traces go. names_file: say on stderr which file that is.
-    variables: the settings that the command line gives, as environment variables.
-    inputs: the classes whose calls are observed.
     Raises CommandError when it cannot be started. After that the status is the program's, whatever fails here.
+
+    Args:
+        output: Where the traces go.
+        names_file: Say on stderr which file that is.
+        variables: The settings that the command line gives, as environment variables.
+        inputs: The classes whose calls are observed.
     """
     if not hasattr(os, "fork"):
         raise CommandError(

@@ -132,8 +132,11 @@ def _list(paths: Sequence[str]) -> int:
 class Drawing:
     """What of a file is drawn.
 
-    items: runs of `torchspan run`, and traces of other programs. parts: what can be drawn as a waterfall, in order of start;
-    a part's number is its position, from 1. scene: all of it. left_out: how many runs and other traces are not drawn.
+    Args:
+        items: Runs of `torchspan run`, and traces of other programs.
+        parts: What can be drawn as a waterfall, in order of start; a part's number is its position, from 1.
+        scene: All of it.
+        left_out: How many runs and other traces are not drawn.
     """
 
     items: Sequence[Run | Trace]
@@ -143,7 +146,11 @@ class Drawing:
 
     @classmethod
     def of(cls, spans: Iterable[Span], *, newest: bool = False) -> Drawing:
-        """The drawing of spans. newest: of the newest run alone, if there is a run."""
+        """The drawing of spans.
+
+        Args:
+            newest: Of the newest run alone, if there is a run.
+        """
         every = list(printable_spans(spans))
         items = by_run(trees(every))
         runs = [item for item in items if isinstance(item, Run)]
@@ -161,8 +168,11 @@ class Drawing:
     def write(self, terminal: Terminal | Picture, *, limit: int | None, only: int | None = None) -> None:
         """Draw the parts in order of their start, an empty line between them.
 
-        The parts of one `torchspan run` stand below a drawing of the whole program. limit: beyond so many, those with news
-        and the longest are drawn, and the others are listed with their news. only: the number of the only part to draw.
+        The parts of one `torchspan run` stand below a drawing of the whole program.
+
+        Args:
+            limit: Beyond so many, those with news and the longest are drawn, and the others are listed with their news.
+            only: The number of the only part to draw.
         """
         numbers = {id(trace): number for number, trace in enumerate(self.parts, 1)}
         # If all are drawn anyway, no number is needed to choose one.

@@ -17,11 +17,13 @@ LONG = tuple(phase for phase in PHASES if phase.is_long)
 class ActiveWork:
     """The open events of some phases, outermost ones only.
 
-    phases: by default those that may take minutes (`Phase.is_long`). name: what is kept track of, for the name of the callback.
-
     A callback of the pipeline keeps the list, so that each entry ends with its event, however the event ends. That holds even if an
     interrupt (Ctrl-C) comes between two steps of the callback, because an event that has ended is left out at once.
     Any thread may read it. In a forked child the list is empty: the work of its parent continues in the parent.
+
+    Args:
+        phases: By default those that may take minutes (`Phase.is_long`).
+        name: What is kept track of, for the name of the callback.
     """
 
     def __init__(self, phases: Iterable[Phase] = LONG, name: str = "long work") -> None:

@@ -45,8 +45,10 @@ class Engine:
     Around each event run the pipeline, then the user's callbacks in the order of registration, then the official observers
     of its phase. The ends run in reverse.
 
-    registry: where the user's callbacks are registered. Default: a new one.
-    pipeline: what torchspan itself does with events. It may be assigned later, before the first event, if its members need the engine.
+    Args:
+        registry: Where the user's callbacks are registered. Default: a new one.
+        pipeline: What torchspan itself does with events. It may be assigned later, before the first event, if its
+            members need the engine.
     """
 
     def __init__(self, registry: Registry | None = None, pipeline: Pipeline | None = None) -> None:
@@ -371,7 +373,8 @@ def _finish(state: EventState) -> None:
 class RunningEngine:
     """The running engine of this process, for functions that the program itself calls.
 
-    engine: the one that the bridge has made. None before that, and after its end.
+    Attributes:
+        engine: The one that the bridge has made. None before that, and after its end.
     """
 
     engine: Engine | None = None

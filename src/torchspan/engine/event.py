@@ -115,8 +115,10 @@ class Occurrence:
 class Observed:
     """The call that an event records.
 
-    function: what is called. args, kwargs: its arguments. outcome: `returned` or `raised` once it has ended, with `return_value` or
-    `exception`; None before.
+    Args:
+        function: What is called.
+        args, kwargs: Its arguments.
+        outcome: `returned` or `raised` once it has ended, with `return_value` or `exception`; None before.
     """
 
     __slots__ = ("args", "exception", "function", "kwargs", "outcome", "return_value")

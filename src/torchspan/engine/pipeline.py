@@ -34,7 +34,9 @@ class Pipeline:
     They start before the user's callbacks and end after them, so that the user's run inside what the pipeline opened. Each is
     guarded by its name. Raises ValueError for two with the same name: they would be disabled together.
 
-    is_suppressed: whether nothing may be emitted here. An event that starts here is for user callbacks and observers alone.
+    Args:
+        is_suppressed: Whether nothing may be emitted here. An event that starts here is for user callbacks and
+            observers alone.
     """
 
     def __init__(

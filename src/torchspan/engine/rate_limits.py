@@ -40,7 +40,8 @@ class RateLimits:
 
     An object is known by its identity for as long as it lives, so that a new object at the same address starts from zero.
 
-    per_second: events a second and object. None: any number. Less than 1 means one event in 1/per_second seconds.
+    Args:
+        per_second: Events a second and object. None: any number. Less than 1 means one event in 1/per_second seconds.
     """
 
     def __init__(self, per_second: float | None = PER_SECOND) -> None:
@@ -52,8 +53,11 @@ class RateLimits:
     def refused_until(self, thing: Any, trace: Hashable | None) -> float | None:
         """Count one more event of `thing`. Returns None if it is within the limits.
 
-        Otherwise returns the `time.perf_counter`, in seconds, until which further events of `thing` in this trace exceed them too;
-        infinity if the trace has all of its events. trace: None where the event would begin one.
+        Otherwise returns the `time.perf_counter`, in seconds, until which further events of `thing` in this trace
+        exceed them too; infinity if the trace has all of its events.
+
+        Args:
+            trace: None where the event would begin one.
         """
         count = 0 if trace is None else self._traces.get(trace, 0)
         if count:

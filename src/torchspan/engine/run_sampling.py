@@ -44,7 +44,9 @@ class TargetRate:
 
     If no run came after that moment, the next one is picked in its place, up to `BURST_S` later.
 
-    per_second: the number N. clock: returns seconds.
+    Args:
+        per_second: The number N.
+        clock: Returns seconds.
     """
 
     def __init__(self, per_second: float, clock: Callable[[], float]) -> None:
@@ -107,7 +109,11 @@ class RunSampling:
         renew_after_fork(self)
 
     def use(self, rules: SamplingRules | None) -> None:
-        """A provider is in use from now on. rules: those of its sampler, if that is torchspan's. None for another sampler."""
+        """A provider is in use from now on.
+
+        Args:
+            rules: Those of its sampler, if that is torchspan's. None for another sampler.
+        """
         if self._is_in_use and rules == self._rules:
             return
         self._is_in_use, self._rules = True, rules

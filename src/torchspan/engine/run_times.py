@@ -55,7 +55,9 @@ class RunTimes:
     def want(self, collect: Collect | None, *, batch: int = HELD) -> None:
         """Measure durations from now on. None: there is no collector any more.
 
-        collect: takes durations. Called by a run that finds at least `batch` of them held, or `HELD` if that is less.
+        Args:
+            collect: Takes durations. Called by a run that finds at least `batch` of them held, or `HELD` if that is
+                less.
         """
         self._collect = collect
         self._due = min(batch, HELD)
@@ -131,7 +133,8 @@ class RunTotals:
 
     A callback of the pipeline adds the events. A forked child starts at zero.
 
-    times: the `RunTimes` of each phase of runs.
+    Args:
+        times: The `RunTimes` of each phase of runs.
     """
 
     def __init__(self, times: Iterable[RunTimes]) -> None:

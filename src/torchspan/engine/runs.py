@@ -49,8 +49,9 @@ Around = Parent | Surroundings
 class ParentProbe(Protocol):
     """Reports what surrounds a run.
 
-    context: returns the current context. It is the same object until another one becomes current. So a verdict on it is valid until
-    the span in it ends.
+    Attributes:
+        context: Returns the current context. It is the same object until another one becomes current. So a verdict on
+            it is valid until the span in it ends.
     """
 
     context: Callable[[], Any]
@@ -63,7 +64,8 @@ class ParentProbe(Protocol):
 class Pick(NamedTuple):
     """A run that is an event whatever surrounds it.
 
-    probability: the one with which it was picked. None if it is not known.
+    Attributes:
+        probability: The one with which it was picked. None if it is not known.
     """
 
     probability: float | None = None
@@ -111,7 +113,11 @@ class RunPolicy(Protocol):
     """Decides about runs that are neither suppressed nor the first of their objects."""
 
     def decide(self, runner: Any, around: Around, *, is_picked: bool) -> Decision:
-        """What happens to a run of `runner` in these surroundings. is_picked: the caller has drawn for it, and it is picked."""
+        """What happens to a run of `runner` in these surroundings.
+
+        Args:
+            is_picked: The caller has drawn for it, and it is picked.
+        """
 
 
 class Decisions:
@@ -131,7 +137,11 @@ class Decisions:
         self._fresh = fresh or FreshObjects()
 
     def decide(self, runner: Any, *, is_picked: bool = False) -> Decision:
-        """What happens to a run of `runner` in the current context. is_picked: see `RunPolicy`."""
+        """What happens to a run of `runner` in the current context.
+
+        Args:
+            is_picked: See `RunPolicy`.
+        """
         around = self._parents.look(self._parents.context())
         if around is Surroundings.SUPPRESSED:
             return Decision(Verdict.SUPPRESS)
@@ -183,7 +193,12 @@ class BegunCall(NamedTuple):
 # --- what goes alongside a recorded run ------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """A run that is an event. runner: the object that runs. inputs: its inputs, empty if they are not arguments."""
+    """A run that is an event.
+
+    Args:
+        runner: The object that runs.
+        inputs: Its inputs, empty if they are not arguments.
+    """
 
     event: Event
     runner: Any

@@ -13,7 +13,11 @@ from torchspan.phase import Phase
 
 
 class _OpenKey(NamedTuple):
-    """A beginning whose end has not come. event: None if none was opened. The end still belongs to this entry."""
+    """A beginning whose end has not come.
+
+    Attributes:
+        event: None if none was opened. The end still belongs to this entry.
+    """
 
     key: Hashable
     event: Event | None
@@ -22,8 +26,9 @@ class _OpenKey(NamedTuple):
 class EventStack:
     """The open events of one source, by key. Keys may repeat, one after the other or nested.
 
-    below: the event to which they all belong, from whichever thread a source reports. Without it they lie below the current event and
-    are current themselves. Such a stack belongs to one thread (`ThreadStacks`).
+    Args:
+        below: The event to which they all belong, from whichever thread a source reports. Without it they lie below the
+            current event and are current themselves. Such a stack belongs to one thread (`ThreadStacks`).
     """
 
     def __init__(self, engine: Engine, below: Event | None = None) -> None:
@@ -46,7 +51,8 @@ class EventStack:
     ) -> Event | None:
         """Open an event under `key`; see `Engine.open`.
 
-        parent_key: the event lies below the one that is open under that key, on a stack with `below`.
+        Args:
+            parent_key: The event lies below the one that is open under that key, on a stack with `below`.
         """
         with self._lock:
             event = self._engine.open(

@@ -672,7 +672,11 @@ def _given(signature: CallSignature, layout: object) -> tuple[ModuleCall, dict[P
 
 
 def _read(what: str, arguments: Mapping[str, Any], values: dict[Path, Any] | None = None) -> dict[str, Tree]:
-    """The structures of arguments that a user wrote out. what: where, for the message of the ValueError."""
+    """The structures of arguments that a user wrote out.
+
+    Args:
+        what: Where, for the message of the ValueError.
+    """
     reader = Reader(values)
     try:
         return {name: reader.read(value, (name,)) for name, value in arguments.items()}

@@ -132,7 +132,11 @@ class ObservableSite:
         self.changed()
 
     def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> ObservedCall | None:
-        """A call begins; None where no event of it is wanted. resumes: its body is left and entered again."""
+        """A call begins; None where no event of it is wanted.
+
+        Args:
+            resumes: Its body is left and entered again.
+        """
         if not self.is_observed or REGISTRY.busy.now or _dynamo_safety.is_symbolic((*args, *kwargs.values())):
             return None
         call = ObservedCall(self, args, kwargs, resumes=resumes)
@@ -149,7 +153,8 @@ class ObservableSite:
 class ObservedCall:
     """One call of an observed function, from its start to its end. The bridge makes an event of it, around the callbacks.
 
-    resumes: it is the call of a generator, whose body is left and entered again.
+    Args:
+        resumes: It is the call of a generator, whose body is left and entered again.
     """
 
     __slots__ = ("_begun", "_recorder", "observed", "resumes", "site")

@@ -13,9 +13,9 @@ from torchspan.observers._added import Added, AddedCallbacks
 from torchspan.observers._checks import checked_policy, checked_scope
 from torchspan.subscribers import local_state
 from torchspan.subscribers.checks import check_text
+from torchspan.subscribers.entry import Removable
 from torchspan.subscribers.recording import RECORDING, Recording
 from torchspan.subscribers.registry import REGISTRY
-from torchspan.subscribers.removable import Removable
 
 Callback = Callable[..., Any]
 C = TypeVar("C", bound=Callback)
@@ -197,7 +197,8 @@ def _raise_first(failures: list[BaseException]) -> NoReturn:
 class PartObserver(Observer[C]):
     """One observer of the pair of a function or a phase. What it reports is part of a call, and not a separate point in time.
 
-    changed: called when callbacks have been added or removed.
+    Args:
+        changed: Called when callbacks have been added or removed.
     """
 
     __slots__ = ("_on_change",)

@@ -25,7 +25,9 @@ Select = Callable[[Call], Any]
 class Creates:
     """The call makes an object that runs later and belongs to the compilation around the call.
 
-    runner: selects the object. serialized: selects the bytes from which it was made.
+    Args:
+        runner: Selects the object.
+        serialized: Selects the bytes from which it was made.
     """
 
     runner: Select
@@ -45,15 +47,21 @@ class Shares:
 class Record:
     """The call is an event of `phase`.
 
-    start, end: describe the call, and its result. failed: describes a call that raised; it keeps nothing of the exception.
-    within: the call has that phase only inside an event of one of these (for a method of torch that others call as well).
-    elsewhere: the phase of a call outside of these. None: it is not recorded.
-    links_to: selects the object that the call works on. The event links to the event that made the object, if that was seen.
-    remembers_result: the result is remembered with the event, for the links of events that use it.
-    creates: the call makes an object that runs later. shares: facts that an outer event carries too.
-    follows: selects, from the call and its result, a compiled module whose calls are followed if a setting enables that.
-    excluded_callers: calls by these libraries are ignored, because they have their own probes.
-    around: the adapter's wrapper that runs the call, if recording it takes more than calling it.
+    Args:
+        start, end: Describe the call, and its result.
+        failed: Describes a call that raised; it keeps nothing of the exception.
+        within: The call has that phase only inside an event of one of these (for a method of torch that others call as
+            well).
+        elsewhere: The phase of a call outside of these. None: it is not recorded.
+        links_to: Selects the object that the call works on. The event links to the event that made the object, if that
+            was seen.
+        remembers_result: The result is remembered with the event, for the links of events that use it.
+        creates: The call makes an object that runs later.
+        shares: Facts that an outer event carries too.
+        follows: Selects, from the call and its result, a compiled module whose calls are followed if a setting enables
+            that.
+        excluded_callers: Calls by these libraries are ignored, because they have their own probes.
+        around: The adapter's wrapper that runs the call, if recording it takes more than calling it.
     """
 
     phase: Phase
@@ -84,8 +92,10 @@ class Annotate:
 class Tally:
     """The call is counted in the nearest event of one of `phases`.
 
-    count: adds one call, with its result and its duration in seconds. before: reads the call before it runs. What it returns is
-    `call.before`. counts_failures: calls that raise are counted too, with `RAISED` as their result.
+    Args:
+        count: Adds one call, with its result and its duration in seconds.
+        before: Reads the call before it runs. What it returns is `call.before`.
+        counts_failures: Calls that raise are counted too, with `RAISED` as their result.
     """
 
     phases: tuple[Phase, ...]
@@ -98,9 +108,12 @@ class Tally:
 class Step:
     """The call is counted with its duration in the innermost event.
 
-    annotate: the call adds facts as well. tally: it is counted in a second way as well. invalidates: selects TensorRT's engine
-    that the call changes in place, inside an event or not. The engine's id is not valid from then on. follows: selects, from the
-    call and its result, a module that was compiled elsewhere, as in `Record`.
+    Args:
+        annotate: The call adds facts as well.
+        tally: It is counted in a second way as well.
+        invalidates: Selects TensorRT's engine that the call changes in place, inside an event or not. The engine's id
+            is not valid from then on.
+        follows: Selects, from the call and its result, a module that was compiled elsewhere, as in `Record`.
     """
 
     annotate: Annotate | None = None
@@ -113,7 +126,8 @@ class Step:
 class Arguments:
     """The two positional arguments of a frequent function: their names, and the positions of its engine and its inputs.
 
-    inputs: None if the inputs are not an argument.
+    Args:
+        inputs: None if the inputs are not an argument.
     """
 
     names: tuple[str, str]
@@ -125,9 +139,11 @@ class Arguments:
 class Runs:
     """The call is one run of an engine, which happens thousands of times a second: an event only within rate limits.
 
-    describe: describes a run from the object that runs, its inputs, and whether this is its first run. end: describes the
-    result. arguments: those of a function with two; None for `forward(self, *inputs)` of a module. excluded_callers: as in
-    `Record`. Every run's duration is in the metric of the phase.
+    Args:
+        describe: Describes a run from the object that runs, its inputs, and whether this is its first run.
+        end: Describes the result.
+        arguments: Those of a function with two; None for `forward(self, *inputs)` of a module.
+        excluded_callers: As in `Record`. Every run's duration is in the metric of the phase.
     """
 
     phase: Phase
@@ -141,7 +157,8 @@ class Runs:
 class Tap:
     """The adapter's handler receives the arguments. The original runs unchanged, and the call itself is not an event.
 
-    handler: its name in the adapter, `file:purpose`.
+    Args:
+        handler: Its name in the adapter, `file:purpose`.
     """
 
     handler: str

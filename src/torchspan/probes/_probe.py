@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from torchspan.probes._actions import Action
@@ -75,12 +76,14 @@ SUPPORTED: tuple[Version, Version] = ((2, 11), (2, 14))
 class Probe:
     """Where torchspan hooks, and what it does there.
 
-    library: import name of the library, `torch`, `torch_tensorrt` or `tensorrt` (which means TensorRT-RTX as well).
-    target: what is hooked. action: what is done there.
-    why: the reason for the hook, shown by `torchspan probes`.
-    since, until: versions of the library, both included, that have the target.
-    package: the only TensorRT package (`tensorrt`, `tensorrt_rtx`) that has it.
-    detail: the lowest detail level at which it is recorded.
+    Args:
+        library: Import name of the library, `torch`, `torch_tensorrt` or `tensorrt` (which means TensorRT-RTX as well).
+        target: What is hooked.
+        action: What is done there.
+        why: The reason for the hook, shown by `torchspan probes`.
+        since, until: Versions of the library, both included, that have the target.
+        package: The only TensorRT package (`tensorrt`, `tensorrt_rtx`) that has it.
+        detail: The lowest detail level at which it is recorded.
     """
 
     library: str
@@ -103,6 +106,10 @@ class Probe:
         if number is None:
             return True
         return (self.since is None or self.since <= number) and (self.until is None or number <= self.until)
+
+
+torch_tensorrt_probe = partial(Probe, library="torch_tensorrt")
+"""A probe of Torch-TensorRT."""
 
 
 def parse_version(version: str) -> Version | None:

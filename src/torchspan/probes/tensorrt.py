@@ -11,7 +11,7 @@ from functools import partial
 from torchspan import phase
 from torchspan.probes._actions import Arguments, DescribeStart, Record, Runs, Tap
 from torchspan.probes._probe import Method, Probe
-from torchspan.probes.describe import build, execution, parse
+from torchspan.probes.describe import build, execution
 
 _row = partial(Probe, library="tensorrt")
 _TORCH_TENSORRT = ("torch_tensorrt",)
@@ -19,7 +19,7 @@ _TORCH_TENSORRT = ("torch_tensorrt",)
 
 
 def _parse(start: DescribeStart | None = None) -> Record:
-    return Record(phase.PARSE, start=start, end=parse.parsed, around="parser")
+    return Record(phase.PARSE, start=start, end=build.parsed, around="parser")
 
 
 _BUILD_ENGINE = Record(phase.BUILD_ENGINE, start=build.builder_config, end=build.built, around="build")
@@ -32,12 +32,12 @@ _PARSER = (
     ),
     _row(
         target=Method("tensorrt:OnnxParser.parse"),
-        action=_parse(parse.model_size),
+        action=_parse(build.model_size),
         why="from the bytes of an ONNX model to a network; a failure is the result False and a list of errors",
     ),
     _row(
         target=Method("tensorrt:OnnxParser.parse_from_file"),
-        action=_parse(parse.file_size),
+        action=_parse(build.file_size),
         why="the same from a file, with the weights next to it",
     ),
     _row(

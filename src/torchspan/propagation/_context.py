@@ -23,7 +23,8 @@ CONSEQUENCE = "Propagating the context failed; the work continues, in traces of 
 class CurrentContext(ContextCarrier):
     """OpenTelemetry's current context.
 
-    carries: whether it may be propagated now.
+    Args:
+        carries: Whether it may be propagated now.
     """
 
     outside = Context()
@@ -75,7 +76,10 @@ class StartContext(Context):
     It contains the span while the span is open, and not afterwards. So a worker's later work gets no stale parent, and
     no worker keeps a span alive. The ids of the span stay under `STARTED_BY`, and torchspan's spans then link to them.
 
-    entries: the other entries. started_by: the ids of the span. find: returns the span while it is open, otherwise None.
+    Args:
+        entries: The other entries.
+        started_by: The ids of the span.
+        find: Returns the span while it is open, otherwise None.
     """
 
     def __init__(self, entries: dict[str, object], started_by: SpanContext, find: Callable[[], Span | None]) -> None:
@@ -121,7 +125,8 @@ def at_start() -> Context | None:
 def from_elsewhere(context: Context, is_over: Callable[[], bool]) -> Context | None:
     """The context that a process was started with, as the process sees it; None if it is empty.
 
-    is_over: returns whether the span is not a parent any more.
+    Args:
+        is_over: Returns whether the span is not a parent any more.
     """
     span = trace.get_current_span(context)
     if not span.get_span_context().is_valid:

@@ -32,7 +32,9 @@ def popen(boundary: ErrorBoundary, original: Function) -> Function:
 def with_environment(original: Function, environment_of: Callable[[Any], dict[Any, Any] | None]) -> Function:
     """`subprocess.Popen.__init__` with another environment for the child.
 
-    environment_of: takes what the program passed as `env`, and returns what the child gets; None to leave it unchanged.
+    Args:
+        environment_of: Takes what the program passed as `env`, and returns what the child gets; None to leave it
+            unchanged.
     """
 
     def start(self: Any, *args: Any, **kwargs: Any) -> None:

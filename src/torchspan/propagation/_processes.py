@@ -132,9 +132,11 @@ Export = Callable[[], object]
 class ProcessPayload:
     """What a started process receives.
 
-    carrier: the context as text. liveness: shows whether its span is still open; None if that cannot be known.
-    resume: pickled function that enables torchspan with the settings of the starting process.
-    as_parent: whether the span in which the process is started is the parent of its roots.
+    Args:
+        carrier: The context as text.
+        liveness: Shows whether its span is still open; None if that cannot be known.
+        resume: Pickled function that enables torchspan with the settings of the starting process.
+        as_parent: Whether the span in which the process is started is the parent of its roots.
     """
 
     def __init__(self, carrier: dict[str, str], liveness: Liveness | None, resume: bytes, *, as_parent: bool) -> None:

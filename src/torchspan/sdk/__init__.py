@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torchspan.sdk._file_exporter import FileSpanExporter
     from torchspan.sdk._file_processor import RunFileProcessor
-    from torchspan.sdk._id_generator import TorchspanIdGenerator
     from torchspan.sdk._resource import TorchspanResourceDetector
-    from torchspan.sdk._sampler import ParentBasedTorchspanSampler, TorchspanSampler
+    from torchspan.sdk._sampler import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
 
 __all__ = [
     "FileSpanExporter",
@@ -26,7 +25,7 @@ _HOMES = {
     "FileSpanExporter": "_file_exporter",
     "ParentBasedTorchspanSampler": "_sampler",
     "RunFileProcessor": "_file_processor",
-    "TorchspanIdGenerator": "_id_generator",
+    "TorchspanIdGenerator": "_sampler",
     "TorchspanResourceDetector": "_resource",
     "TorchspanSampler": "_sampler",
 }

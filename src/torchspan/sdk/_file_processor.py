@@ -169,7 +169,11 @@ class RunFileProcessor(SpanProcessor):
 
     # --- writing ---------------------------------------------------------------------------------------------------
     def _write(self, encoded: Encoded, ended: int = 1) -> None:
-        """Write it. ended: how many spans it is that have ended: 0 for the start of one."""
+        """Write it.
+
+        Args:
+            ended: How many spans it is that have ended: 0 for the start of one.
+        """
         self._waiting.append((encoded, ended))
         self._write_waiting()
 

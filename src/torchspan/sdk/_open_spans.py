@@ -25,7 +25,8 @@ _Key = tuple[int, int]
 class OpenSpan:
     """An open span, as long as it or a span below it is open. It does not keep the span alive.
 
-    parent: the nearest span around it that was open when it started.
+    Args:
+        parent: The nearest span around it that was open when it started.
     """
 
     __slots__ = ("_is_open", "_name", "_span", "parent", "span_id", "start_ns")

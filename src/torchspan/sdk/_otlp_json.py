@@ -58,7 +58,8 @@ class Encoded(NamedTuple):
 class Encoder:
     """Spans one at a time; what every line repeats, resource and scope, is written as text once.
 
-    resource: attributes that every resource gets; they take the place of its own under these keys.
+    Args:
+        resource: Attributes that every resource gets; they take the place of its own under these keys.
     """
 
     def __init__(self, resource: Mapping[str, Any]) -> None:
@@ -242,8 +243,9 @@ def _attributes(
 ) -> str:
     """`,"attributes":[...]`, or nothing where there are none.
 
-    keys: what a key looks like in the text, filled here; one dictionary for all spans of a line.
-    additions: attributes besides those, which take the place of any with the same key.
+    Args:
+        keys: What a key looks like in the text, filled here; one dictionary for all spans of a line.
+        additions: Attributes besides those, which take the place of any with the same key.
     """
     if not attributes and not additions:
         return ""

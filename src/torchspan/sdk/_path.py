@@ -21,7 +21,9 @@ def start_time() -> str:
 def expand(template: str, *, pid: int, time: str, mark: str = "") -> str:
     """The file name for one process. A percent sign before any other character stays as it is.
 
-    mark: put in front of the name's suffix, where the template gives it one: `-1a2b3c4d` makes another file alongside it.
+    Args:
+        mark: Put in front of the name's suffix, where the template gives it one: `-1a2b3c4d` makes another file
+            alongside it.
     """
     *texts, last = _texts(template, time)
     before, suffix = _suffix_apart(last)

@@ -24,7 +24,8 @@ _logger = Log("torchspan.sdk")
 class RulesInUse:
     """The rules that hold now: a setting of torchspan's wins over the text, the text over the default.
 
-    text: rules as in OTEL_TRACES_SAMPLER_ARG. Each one that means nothing is one warning, and has no effect.
+    Args:
+        text: Rules as in OTEL_TRACES_SAMPLER_ARG. Each one that means nothing is one warning, and has no effect.
     """
 
     def __init__(self, text: str | None) -> None:

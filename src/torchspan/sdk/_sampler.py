@@ -9,12 +9,13 @@ from typing import Any
 from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult, TraceIdRatioBased
 from opentelemetry.trace import Link, SpanContext, SpanKind, TraceState
 
 from torchspan._base.logs import Log
 from torchspan._sampling import KEEP, KEPT, PARENT_SAMPLED
-from torchspan._sampling.kept import Kept, threshold_text
+from torchspan._sampling.ids import IDS, Kept, threshold_text
 from torchspan._sampling.rules import SamplingRules
 from torchspan.sdk._rule_texts import RulesInUse
 
@@ -128,3 +129,27 @@ def without_threshold(state: TraceState | None) -> TraceState | None:
         return state
     rest = ";".join(member for member in entry.split(";") if not member.startswith("th:"))
     return state.update(OT, rest) if rest else state.delete(OT)
+
+
+# --- Ids ------------------------------------------------------------------------------------------------------------
+class TorchspanIdGenerator(IdGenerator):
+    """Random span and trace ids that repeat neither after `random.seed` nor after a compilation by Dynamo.
+
+    Use it as `TracerProvider(id_generator=TorchspanIdGenerator())`, or set `OTEL_PYTHON_ID_GENERATOR=torchspan` if OpenTelemetry's
+    configurator makes the provider. Python's global generator is neither read nor advanced. Generators of one process
+    share one source, which a forked child seeds again.
+    """
+
+    hands_out_wanted = True
+
+    def generate_span_id(self) -> int:
+        """A random 64-bit number, never 0."""
+        return IDS.generate_span_id()
+
+    def generate_trace_id(self) -> int:
+        """A random 128-bit number, never 0. For a span that torchspan's sampler is to keep, one that marks the span as kept."""
+        return IDS.generate_trace_id()
+
+    def is_trace_id_random(self) -> bool:
+        """Whether samplers may use the bits of the last trace id; see the base class."""
+        return IDS.is_trace_id_random()

@@ -40,7 +40,8 @@ class EmissionGate:
         to the whole list. A list becomes a tuple and keeps its length up to 256 entries. A key without a row is left
         out, and so is a value whose type is not its row's.
 
-        capture_text: whether texts are kept whole.
+        Args:
+            capture_text: Whether texts are kept whole.
         """
         reductions = self._whole if capture_text else self._reduced
         emitted = {}
@@ -79,7 +80,8 @@ def span_name(name: str) -> str:
 def identifier(name: Any) -> str:
     """The name of something that the program made, as it may leave the process; `?` if it is not an identifier.
 
-    name: the object found where a name is expected, of any type. None of its methods is called.
+    Args:
+        name: The object found where a name is expected, of any type. None of its methods is called.
     """
     text = _exact(name)
     return UNKNOWN if text is None else _IDENTIFIER.reduced(text)

@@ -7,8 +7,7 @@ import re
 from typing import NamedTuple
 
 from torchspan.semconv._operator_kinds import Operator
-from torchspan.semconv._places import PlaceText
-from torchspan.semconv._values import UNKNOWN, Enumeration, Formed, Identifier, Kind, Text
+from torchspan.semconv._values import UNKNOWN, Enumeration, Formed, Identifier, Kind, PlaceText, Text
 
 _DIMENSION = r"inputs(?:\[\d{1,4}\]){1,4}\.shape\[\d{1,4}\]"
 _RANGE = r"\[\d{1,19}, (?:\d{1,19}|int_oo)\]"

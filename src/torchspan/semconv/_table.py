@@ -19,14 +19,15 @@ AttributeType = Literal["string", "int", "double", "boolean", "string[]", "int[]
 class Attribute(str):
     """One row: a key together with its type, its meaning and the phases whose spans may carry it.
 
-    on: the phases. Empty means any span of torchspan, or a user's span (`brief` then mentions the user's spans).
-    events: the span events that carry the key. If `on` contains phases, their spans carry it as well.
-    kind: what its strings may contain. Required for rows of strings, not allowed for other rows.
-    at_start: a sampler sees the value if it is known when the span starts.
-    metric: only measurements carry the key, no span does.
-    resource: resources carry the key, and spans only if `on` contains their phases.
-
     Raises ValueError for a row of strings without a kind, and for another row with one.
+
+    Attributes:
+        on: The phases. Empty means any span of torchspan, or a user's span (`brief` then mentions the user's spans).
+        events: The span events that carry the key. If `on` contains phases, their spans carry it as well.
+        kind: What its strings may contain. Required for rows of strings, not allowed for other rows.
+        at_start: A sampler sees the value if it is known when the span starts.
+        metric: Only measurements carry the key, no span does.
+        resource: Resources carry the key, and spans only if `on` contains their phases.
     """
 
     __slots__ = ("at_start", "brief", "events", "kind", "metric", "on", "resource", "type")

@@ -12,6 +12,7 @@ import re
 from functools import lru_cache
 from typing import ClassVar
 
+from torchspan._base import source_places
 from torchspan._base.bounds import cut
 from torchspan._base.templates import template
 from torchspan.phase import BUILD_PHASE, SPANS
@@ -27,9 +28,10 @@ NAME_LIMIT = 128
 class Kind:
     """What the strings of an attribute may contain.
 
-    title: the kind's name, in lower case.
-    leaves: a description of what leaves the process.
-    leaves_with_text: a description of what leaves it with `TORCHSPAN_CAPTURE=text`; None if that is the same.
+    Attributes:
+        title: The kind's name, in lower case.
+        leaves: A description of what leaves the process.
+        leaves_with_text: A description of what leaves it with `TORCHSPAN_CAPTURE=text`; None if that is the same.
     """
 
     title: ClassVar[str]
@@ -56,8 +58,9 @@ class Kind:
 class Formed(Kind):
     """A text that matches a regular expression.
 
-    form: the expression for the whole text, compiled when it is first needed. No text can match it in two ways, so a
-    mismatch is found in one pass.
+    Attributes:
+        form: The expression for the whole text, compiled when it is first needed. No text can match it in two ways, so
+            a mismatch is found in one pass.
     """
 
     form: ClassVar[str]
@@ -300,3 +303,29 @@ class ProgramsSpanName(Kind):
     def shortened(self, text: str, limit: int) -> str:
         """See `Kind`."""
         return cut(text, limit)
+
+
+# --- Places in source code ------------------------------------------------------------------------------------------
+class PlaceText(Kind):
+    """The file of a piece of code."""
+
+    title = "place"
+    leaves = (
+        "The path of a source file, relative to the folder on Python's import path that contains it (`models/net.py`), "
+        "or only the file's name if no such folder contains it. Code without a file has `<string>` or similar. A "
+        "folder or file whose name has characters other than ASCII letters, digits, `_`, `.`, `+` and `-` is "
+        f"`{UNKNOWN}`, and so is anything that is not a file."
+    )
+    leaves_with_text = "The absolute path of the file, which may contain the name of a user."
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return source_places.is_reduced(text)
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`."""
+        return source_places.reduced(text)
+
+    def whole(self, text: str) -> str:
+        """See `Kind`."""
+        return cut(text)

@@ -64,7 +64,8 @@ class Rows:
 
     If events of the phases are nested, only the outermost counts, as with `Size`.
 
-    lists: pairs of keys, of the classes and of the numbers. The first pair that an event has is read.
+    Args:
+        lists: Pairs of keys, of the classes and of the numbers. The first pair that an event has is read.
     """
 
     instrument: ClassVar[Instrument] = "counter"
@@ -119,9 +120,10 @@ Measure = Duration | RunDuration | Size | Count | Rows | Total | Gathered | Leve
 class Metric(str):
     """One row: a metric's name with its unit (UCUM), its meaning and what it measures.
 
-    attributes: all attributes that its measurements carry. The number of their values is bounded.
-    open_attributes: the attributes whose values the program can choose.
-    bounds: the upper bounds of a histogram's buckets, in its unit. A view in the program overrides them.
+    Attributes:
+        attributes: All attributes that its measurements carry. The number of their values is bounded.
+        open_attributes: The attributes whose values the program can choose.
+        bounds: The upper bounds of a histogram's buckets, in its unit. A view in the program overrides them.
     """
 
     __slots__ = ("attributes", "bounds", "brief", "measure", "open_attributes", "unit")

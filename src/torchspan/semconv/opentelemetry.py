@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from torchspan import phase
 from torchspan._base import reading
-from torchspan.semconv._places import PlaceText
 from torchspan.semconv._table import Attribute
-from torchspan.semconv._values import HostName, Identifier, Text, Version
+from torchspan.semconv._values import HostName, Identifier, PlaceText, Text, Version
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 """The version of the OpenTelemetry conventions whose keys are used unchanged."""

@@ -7,10 +7,9 @@ from torchspan import phase
 from torchspan.semconv._export import DynamicDimension, ExportFailure, Violation
 from torchspan.semconv._guards import GuardText
 from torchspan.semconv._operator_kinds import Operator
-from torchspan.semconv._places import PlaceText
 from torchspan.semconv._sizes import ShapeText
 from torchspan.semconv._table import Attribute, folded
-from torchspan.semconv._values import CompileId, Enumeration, Identifier, RunId, Text, Version
+from torchspan.semconv._values import CompileId, Enumeration, Identifier, PlaceText, RunId, Text, Version
 
 TORCH_VERSION = Attribute(
     "torch.version", "string", "Version of PyTorch.", *phase.ENTRIES, at_start=True, resource=True, kind=Version()

@@ -14,7 +14,11 @@ from torchspan.subscribers.scope import RecordScope, Scope
 
 
 def check_callable(name: str, value: object, *, optional: bool = False) -> None:
-    """Raises TypeError for a `value` that cannot be called. optional: None is allowed."""
+    """Raises TypeError for a `value` that cannot be called.
+
+    Args:
+        optional: None is allowed.
+    """
     if not (callable(value) or (optional and value is None)):
         raise TypeError(f"{name} must be callable{' or None' if optional else ''}, not {value!r}")
 

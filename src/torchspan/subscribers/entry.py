@@ -5,19 +5,45 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchspan._base.errors import CallbackGuard, Guarded
 from torchspan.subscribers.sampling import SamplingMode
 from torchspan.subscribers.scope import Scope
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
+
+# --- What a registration returns ------------------------------------------------------------------------------------
+class Removable:
+    """Something that is registered until `remove` is called, or until the end of a `with` statement."""
+
+    __slots__ = ()
+
+    def remove(self) -> None:
+        """End the registration. A second call does nothing."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.remove()
+
+
+# ------------------------------------------------------------------------------------------------------------------
 @dataclass(eq=False)
 class Entry:
     """One pair of callbacks as it is registered.
 
-    handle: unique in the process, never reused. guarded: the callback as the guard knows it. start, end: the pair. scopes: the
-    scopes for which it runs; empty means all. is_on: whether it starts for events. is_removed: whether it will never start again.
+    Args:
+        handle: Unique in the process, never reused.
+        guarded: The callback as the guard knows it.
+        start, end: The pair.
+        scopes: The scopes for which it runs; empty means all.
+        is_on: Whether it starts for events.
+        is_removed: Whether it will never start again.
     """
 
     handle: int

@@ -29,7 +29,11 @@ class Site(Protocol):
     """Records the calls of one function."""
 
     def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> Any:
-        """A call begins. Returns an `Opened`, or None if no callback runs for it. resumes: its body is left and entered again."""
+        """A call begins. Returns an `Opened`, or None if no callback runs for it.
+
+        Args:
+            resumes: Its body is left and entered again.
+        """
 
     def _ended(self, opened: Any, error: BaseException | None = None, result: Any = None) -> None:
         """It ended: it raised `error`, or returned `result`."""

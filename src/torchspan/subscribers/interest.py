@@ -62,8 +62,11 @@ class Observers(Protocol):
 class Roster(NamedTuple):
     """The callbacks of one scope, as of the last change.
 
-    countdown: of those that are sampled event by event. steady: the others, in order. everyone: all of them if all run
-    for every event, otherwise None. is_per_root: whether the decision at the root applies to all of them.
+    Attributes:
+        countdown: Of those that are sampled event by event.
+        steady: The others, in order.
+        everyone: All of them if all run for every event, otherwise None.
+        is_per_root: Whether the decision at the root applies to all of them.
     """
 
     countdown: Countdown
@@ -73,7 +76,11 @@ class Roster(NamedTuple):
 
     @classmethod
     def of(cls, entries: Iterable[Entry], *, may_skip: bool) -> Roster:
-        """The roster of `entries`, in the order of their handles. may_skip: nothing else has to be asked at each event."""
+        """The roster of `entries`, in the order of their handles.
+
+        Args:
+            may_skip: Nothing else has to be asked at each event.
+        """
         ordered = sorted(entries, key=lambda observer: observer.handle)
         sampled = [observer for observer in ordered if observer.is_sampled and observer.mode is SamplingMode.PER_EVENT]
         steady = tuple(

@@ -85,7 +85,9 @@ class StateCarrier(threads.ContextCarrier):
     There are two reasons for that: callbacks are registered for a piece of work, or disabled for one. Work can end without
     enabling them again. So each piece of work that is disabled holds a mark, and the carrier is needed while one exists.
 
-    outside: the default. get, put: read and set what holds here.
+    Args:
+        outside: The default.
+        get, put: Read and set what holds here.
     """
 
     outside: Any = None

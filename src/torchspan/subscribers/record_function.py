@@ -121,7 +121,8 @@ class RecordFunction:
     def _opened(cls, interest: Interest, *, resumes: bool = False) -> RecordFunction | None:
         """One whose start and end share a frame: what is fired inside belongs to its tree. None where it is of no use.
 
-        resumes: its body is left and entered again (`_inside`).
+        Args:
+            resumes: Its body is left and entered again (`_inside`).
         """
         tree, is_root = REGISTRY.tree()
         entries = REGISTRY.picked(interest, tree)

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from torchspan._base.forks import in_each_child
+from torchspan._base.forks import renewed
 from torchspan._base.logs import Log
 from torchspan._files.folders import Folder, open_folder
 from torchspan._files.opening import check_size, refused
@@ -86,11 +86,8 @@ logger = Log("torchspan")
 FORMAT = 2
 """Of an entry. Another number is another subfolder."""
 
-MOST_ENGINES = 500
-"""Entries in the folder, those for all versions together; the ones used longest ago are removed."""
-
-MOST_BYTES = 2 << 30
-"""Bytes of all entries together."""
+MOST_ENGINES, MOST_BYTES = 500, 2 << 30
+"""What a folder may hold."""
 
 _ABANDONED_S = 3600.0
 """Age in seconds at which an unfinished entry is removed: the process that wrote it is gone."""
@@ -120,13 +117,18 @@ class EngineFolder:
     A folder that cannot be used, an entry that is torn, one that another version wrote and one that this user's torchspan
     did not write are as good as none.
 
-    path: the folder; it is made when the first entry is written, for its owner alone.
-    is_chosen: the user named it, and is warned where it cannot be used.
+    Args:
+        path: The folder; it is made when the first entry is written, for its owner alone.
+        is_chosen: The user named it, and is warned where it cannot be used.
+        most_engines, most_bytes: Of the entries for all versions together; those used longest ago are removed.
     """
 
-    def __init__(self, path: Path, *, is_chosen: bool) -> None:
+    def __init__(
+        self, path: Path, *, is_chosen: bool, most_engines: int = MOST_ENGINES, most_bytes: int = MOST_BYTES
+    ) -> None:
         self.path = path
         self._is_chosen = is_chosen
+        self._most_engines, self._most_bytes = most_engines, most_bytes
         self._has_warned = False
         self._secret: bytes | None = None
 
@@ -248,7 +250,7 @@ class EngineFolder:
                     path.unlink()
         count, size = len(entries), sum(size for _, size, _ in entries)
         for _, own, path in sorted(entries):
-            if count <= MOST_ENGINES and size <= MOST_BYTES:
+            if count <= self._most_engines and size <= self._most_bytes:
                 return
             path.unlink(missing_ok=True)
             count, size = count - 1, size - own
@@ -303,14 +305,6 @@ def _name(key: str) -> str:
 _NOT_PRIVATE = "{} must belong to this user, and no other user may write to it"
 _DIGEST = hashlib.sha256().digest_size
 
-_lock = threading.Lock()
+_lock = renewed(sys.modules[__name__], "_lock", threading.Lock)
 """Held while a graph is read: torch.fx traces it and replaces `torch.nn.Module.__call__` meanwhile. Two threads that do so
 at once restore each other's replacements, and one stays for good."""
-
-
-def _renew_lock() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-in_each_child(_renew_lock)  # another thread of the parent may have held it

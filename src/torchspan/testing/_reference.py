@@ -24,9 +24,10 @@ OutputSource = int | str
 class Binding:
     """One input or output of the network.
 
-    dtype: the name of a `tensorrt.DataType`.
-    shape: a dynamic dimension is -1.
-    written_input: the input in whose memory TensorRT puts this output: that of a KV-cache update.
+    Args:
+        dtype: The name of a `tensorrt.DataType`.
+        shape: A dynamic dimension is -1.
+        written_input: The input in whose memory TensorRT puts this output: that of a KV-cache update.
     """
 
     is_input: bool
@@ -39,9 +40,10 @@ class Binding:
 class Reference:
     """A private copy of the subgraph with its own weights, the network's bindings, and the optimization profiles.
 
-    graph: returns the network's outputs, in the network's order.
-    profiles: input name -> one (min, opt, max) per profile.
-    outputs: the sources of those outputs in the graph that was compiled. None: its own, as they are.
+    Args:
+        graph: Returns the network's outputs, in the network's order.
+        profiles: Input name -> one (min, opt, max) per profile.
+        outputs: The sources of those outputs in the graph that was compiled. None: its own, as they are.
     """
 
     graph: torch.fx.GraphModule
@@ -53,7 +55,8 @@ class Reference:
     def of_interpreter(cls, interpreter: Any, writers: Sequence[str]) -> Reference:
         """Of a TRTInterpreter whose network has just been constructed.
 
-        writers: for each of `interpreter.ctx.aliased_outputs`, the name of the node that it came from.
+        Args:
+            writers: For each of `interpreter.ctx.aliased_outputs`, the name of the node that it came from.
         """
         network = interpreter.ctx.net
         tensors = [(True, network.get_input(i)) for i in range(network.num_inputs)]
@@ -85,8 +88,9 @@ class Reference:
     ) -> list[Shape]:
         """The shapes of the outputs for inputs of these shapes, without computing them.
 
-        numbers: the values of those inputs that the graph takes as numbers, by position (`number_inputs`): shapes
-        depend on them.
+        Args:
+            numbers: The values of those inputs that the graph takes as numbers, by position (`number_inputs`): shapes
+                depend on them.
         """
         with _opaque(), FakeTensorMode(allow_non_fake_inputs=True):
             tensors = [torch.empty(shape, dtype=dtype) for shape, dtype in inputs]

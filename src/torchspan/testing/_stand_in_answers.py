@@ -3,7 +3,13 @@
 
 from __future__ import annotations
 
-from torchspan.testing import _stand_in_streams
+import itertools
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+
 from torchspan.testing._cuda import (
     FREE_BYTES,
     TOTAL_BYTES,
@@ -16,7 +22,123 @@ from torchspan.testing._cuda import (
 from torchspan.testing._cuda import (
     PROPERTIES as _PROPERTIES,
 )
+from torchspan.testing._devices import on_cpu
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+# --- CUDA streams and events ----------------------------------------------------------------------------------------
+_handles = itertools.count(1)
+_current = threading.local()
+
+
+class Stream:
+    """Stands in for `torch.cuda.Stream`. Each has its own handle; the default stream's is 0, as CUDA's is."""
+
+    __torchspan_stand_in__ = True
+
+    def __init__(self, device: Any = None, priority: int = 0, **_kwargs: Any) -> None:
+        self.device = torch.device(on_cpu(0 if device is None else device))
+        self.device_index, self.device_type = 0, 1
+        self.priority = priority
+        self.cuda_stream = self.stream_id = next(_handles)
+        self._outer: list[Stream] = []
+
+    def wait_stream(self, stream: Any) -> None: ...
+    def wait_event(self, event: Any) -> None: ...
+    def synchronize(self) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+    def record_event(self, event: Any = None) -> Any:
+        event = StandInEvent() if event is None else event
+        event.record(self)
+        return event
+
+    def __enter__(self) -> Self:
+        self._outer.append(current_stream())
+        _current.stream = self
+        return self
+
+    def __exit__(self, *_exc_info: object) -> None:
+        _current.stream = self._outer.pop()
+
+
+_default = Stream()
+_default.cuda_stream = _default.stream_id = 0
+
+
+class StandInEvent:
+    """Stands in for `torch.cuda.Event`: times are the host's monotonic clock at `record`."""
+
+    __torchspan_stand_in__ = True
+
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **_: Any
+    ) -> None:
+        del blocking, interprocess
+        self.cuda_event = 0
+        self._times = enable_timing
+        self._recorded_ns: int | None = None
+
+    def record(self, stream: Any = None) -> None:
+        del stream
+        self._recorded_ns = time.perf_counter_ns()
+
+    def elapsed_time(self, end_event: StandInEvent) -> float:
+        """Milliseconds from this event to `end_event`. Like CUDA, raises ValueError unless both have timing and were recorded."""
+        if not (self._times and end_event._times):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self._recorded_ns is None or end_event._recorded_ns is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        return (end_event._recorded_ns - self._recorded_ns) / 1e6
+
+    def wait(self, stream: Any = None) -> None: ...
+    def synchronize(self) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+
+class StreamContext:
+    """Stands in for `torch.cuda.StreamContext` and `torch.cuda.stream(s)`. None leaves the current stream as it is."""
+
+    __torchspan_stand_in__ = True
+
+    def __init__(self, stream: Any = None) -> None:
+        self.stream = stream
+        self._outer: Any = None
+
+    def __enter__(self) -> None:
+        self._outer = current_stream()
+        if self.stream is not None:
+            _current.stream = self.stream
+
+    def __exit__(self, *_exc_info: object) -> None:
+        _current.stream = self._outer
+
+
+def current_stream(device: Any = None) -> Any:
+    """The stream chosen last in this thread, at first the default stream."""
+    del device
+    return getattr(_current, "stream", _default)
+
+
+def default_stream(device: Any = None) -> Stream:
+    """The one default stream."""
+    del device
+    return _default
+
+
+def set_stream(stream: Any) -> None:
+    """Choose this thread's stream; None leaves it as it is."""
+    if stream is not None:
+        _current.stream = stream
+
+
+# ------------------------------------------------------------------------------------------------------------------
 AVAILABLE = for_program(answer=True, library_answer=False)
 DEVICE_COUNT = for_program(answer=1, library_answer=0)
 NOTHING = returns(None)
@@ -30,9 +152,9 @@ CAPABILITY = returns((_PROPERTIES.major, _PROPERTIES.minor))
 PROPERTIES = returns(_PROPERTIES)
 MEMORY = returns((FREE_BYTES, TOTAL_BYTES))
 ON_DEVICE = stands_in(OnDevice)
-STREAM = stands_in(_stand_in_streams.Stream)
-EVENT = stands_in(_stand_in_streams.StandInEvent)
-STREAM_CONTEXT = stands_in(_stand_in_streams.StreamContext)
-CURRENT_STREAM = stands_in(_stand_in_streams.current_stream)
-DEFAULT_STREAM = stands_in(_stand_in_streams.default_stream)
-SET_STREAM = stands_in(_stand_in_streams.set_stream)
+STREAM = stands_in(Stream)
+EVENT = stands_in(StandInEvent)
+STREAM_CONTEXT = stands_in(StreamContext)
+CURRENT_STREAM = stands_in(current_stream)
+DEFAULT_STREAM = stands_in(default_stream)
+SET_STREAM = stands_in(set_stream)

@@ -70,18 +70,18 @@ def every_document(sources: Iterable[Source], loads: Loads = json.loads) -> Iter
             yield from ((name, *document) for document in documents(source, loads))
 
 
-def documents(file: BinaryIO, loads: Loads = json.loads) -> Iterator[Document]:
+def documents(file: BinaryIO, loads: Loads = json.loads, longest: int = LONGEST_DOCUMENT) -> Iterator[Document]:
     """The JSON documents of a file from its current position on: one a line, or each printed over several lines.
 
     gzip is unpacked and a byte order mark left out. Of a file that is cut off, or still written, all whole documents
-    are found. A document that is longer than LONGEST_DOCUMENT is skipped; in a pipe it ends the reading, since a pipe
+    are found. A document of more than `longest` bytes is skipped; in a pipe it ends the reading, since a pipe
     need not have an end. Raises OSError when the file cannot be read.
     """
     buffered = io.BufferedReader(cast("io.RawIOBase", file))
     try:
         is_packed = buffered.peek(2)[:2] == _GZIP
         stream: _Stream = gzip.GzipFile(fileobj=buffered) if is_packed else buffered
-        yield from _Lines(stream, loads, has_end=_is_regular(file)).documents()
+        yield from _Lines(stream, loads, longest, has_end=_is_regular(file)).documents()
     finally:
         buffered.detach()  # else it would close the caller's file
 
@@ -100,9 +100,10 @@ class _Stream(Protocol):
 class _Lines:
     """Lines of a stream, put together to documents."""
 
-    def __init__(self, stream: _Stream, loads: Loads, *, has_end: bool) -> None:
+    def __init__(self, stream: _Stream, loads: Loads, longest: int, *, has_end: bool) -> None:
         self._stream = stream
         self._loads = loads
+        self._longest = longest
         self._has_end = has_end
         self._is_over = False
         self._number = 0  # of the line that was read last
@@ -114,10 +115,10 @@ class _Lines:
             place = f"line {self._number}"
             after = None
             if line.strip():
-                document = _parsed(line, self._loads)
+                document = _parsed(line, self._loads, self._longest)
                 if isinstance(document, _IncompleteError) and _depth(line) > 0:
                     text, after = self._several(line)
-                    document = _parsed(text, self._loads)
+                    document = _parsed(text, self._loads, self._longest)
                 if isinstance(document, _IncompleteError) and after:
                     document = UnreadableError("not JSON")  # another document follows: nothing is missing at the end
                 yield place, document
@@ -130,8 +131,8 @@ class _Lines:
         if self._is_over:
             return b""
         try:
-            line = self._stream.readline(LONGEST_DOCUMENT + 1)
-            if len(line) > LONGEST_DOCUMENT and not line.endswith(b"\n"):
+            line = self._stream.readline(self._longest + 1)
+            if len(line) > self._longest and not line.endswith(b"\n"):
                 self._skip()
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             # What is packed is damaged or ends too early, and the bytes since the last newline are lost.
@@ -163,7 +164,7 @@ class _Lines:
             lines.append(line)
             depth += _depth(line)
             length += len(line)
-            if depth <= 0 or length > LONGEST_DOCUMENT:
+            if depth <= 0 or length > self._longest:
                 return b"".join(lines), self._next()
         return b"".join(lines), b""
 
@@ -177,10 +178,10 @@ def _depth(line: bytes) -> int:
     return rest.count(b"{") + rest.count(b"[") - rest.count(b"}") - rest.count(b"]")
 
 
-def _parsed(text: bytes, loads: Loads) -> Any:
+def _parsed(text: bytes, loads: Loads, longest: int) -> Any:
     """The document, or an UnreadableError that says what is wrong with it."""
-    if len(text) > LONGEST_DOCUMENT:
-        return UnreadableError(f"longer than {LONGEST_DOCUMENT // 2**20} MiB")
+    if len(text) > longest:
+        return UnreadableError(f"longer than {longest // 2**20} MiB")
     try:
         return loads(text.decode("utf-8"))
     except UnreadableError as error:

@@ -41,7 +41,8 @@ Raw = tuple[str, Any, str, Attributes]
 def raw_spans(document: Any, place: str, resources: dict[str, Attributes]) -> Iterator[Raw]:
     """The spans of a document: a request, or a list of requests. Raises UnreadableError when it is neither.
 
-    resources: those that were seen, by their text, so that equal ones are held once; filled here.
+    Args:
+        resources: Those that were seen, by their text, so that equal ones are held once; filled here.
     """
     requests = document if isinstance(document, list) and document else [document]
     number = 0

@@ -47,7 +47,12 @@ def settled(spans: Iterable[Span]) -> list[Span]:
 
 @dataclass(slots=True)
 class _Named:
-    """What spans say about an open span around them. by: the one that was written last. parent_id: empty if unknown."""
+    """What spans say about an open span around them.
+
+    Args:
+        by: The one that was written last.
+        parent_id: Empty if unknown.
+    """
 
     by: Span
     name: str
@@ -185,8 +190,10 @@ def _ns(seconds: Any) -> int:
 def lasting(span: UnfinishedSpan, end_ns: int, finished_ns: int, *, has_unfinished: bool) -> UnfinishedSpan:
     """The span, open at least until `end_ns`, when a span inside it was.
 
-    finished_ns: when the last span inside it ended. has_unfinished: whether there is a span inside it that did not
-    end. What its heartbeats saw is left out where that says more, or something newer.
+    Args:
+        finished_ns: When the last span inside it ended.
+        has_unfinished: Whether there is a span inside it that did not end. What its heartbeats saw is left out where
+            that says more, or something newer.
     """
     running = span.running
     if running is not None:

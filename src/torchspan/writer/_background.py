@@ -37,8 +37,10 @@ class Background:
     thread is kept when its work is done, and sleeps. The program's threads only put an item into a queue, which takes no lock
     that the thread holds while it works. The exit of the process does not wait for the thread.
 
-    name: the name of the thread. run: the function of the thread, which receives the queue and returns when `get` returns False.
-    new_wake: makes the queue.
+    Args:
+        name: The name of the thread.
+        run: The function of the thread, which receives the queue and returns when `get` returns False.
+        new_wake: Makes the queue.
     """
 
     def __init__(

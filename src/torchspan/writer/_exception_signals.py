@@ -116,7 +116,8 @@ class ExceptionSignal(Protocol):
 class SpanEvents:
     """Records exceptions as events of spans.
 
-    capture_text: whether messages are recorded whole.
+    Args:
+        capture_text: Whether messages are recorded whole.
     """
 
     def __init__(self, *, capture_text: bool) -> None:
@@ -171,7 +172,9 @@ class Logs(Both):
 class LogRecords:
     """Emits log records with the attributes of the span event, through the same gate.
 
-    provider: the logger provider to use instead of the global one. Programs set the global one late, so it is read each time.
+    Args:
+        provider: The logger provider to use instead of the global one. Programs set the global one late, so it is read
+            each time.
     """
 
     def __init__(self, provider: Any, *, capture_text: bool) -> None:
@@ -237,7 +240,8 @@ class LogRecords:
 def exception_signal(opt_in: str, logger_provider: Any, *, capture_text: bool) -> ExceptionSignal:
     """The signal for exceptions.
 
-    opt_in: the value of the variable, a comma-separated list. `logs/dup` takes precedence over `logs`.
+    Args:
+        opt_in: The value of the variable, a comma-separated list. `logs/dup` takes precedence over `logs`.
     """
     events = SpanEvents(capture_text=capture_text)
     words = {word.strip() for word in opt_in.split(",")}

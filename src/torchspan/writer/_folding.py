@@ -23,7 +23,11 @@ class Folding:
         self._outside: weakref.WeakKeyDictionary[Span, int] = weakref.WeakKeyDictionary()
 
     def fold(self, event: Event, raised: Occurrence | None) -> None:
-        """Fold an event that has ended. raised: the exception that began in it, if one did."""
+        """Fold an event that has ended.
+
+        Args:
+            raised: The exception that began in it, if one did.
+        """
         if event.parent is not None:
             self._fold_into(event.parent, event, raised)
         elif event.phase.folded is not None:

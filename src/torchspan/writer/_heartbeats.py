@@ -29,8 +29,10 @@ def next_beat_ns(elapsed_ns: int, interval_ns: int | None) -> int:
 
     The times are a fixed grid from the start of the work. Missed heartbeats are not made up for.
 
-    interval_ns: the gap between two heartbeats. The first comes after two seconds if the gap is longer. None: the gaps are
-    5, 10, 20, 40 and then 60 s, so heartbeats are due 2, 7, 17, 37, 77, 137 s after the start, and then every 60 s.
+    Args:
+        interval_ns: The gap between two heartbeats. The first comes after two seconds if the gap is longer. None: the
+            gaps are 5, 10, 20, 40 and then 60 s, so heartbeats are due 2, 7, 17, 37, 77, 137 s after the start, and
+            then every 60 s.
     """
     due_ns = FIRST_S * NS
     if interval_ns is not None:
@@ -76,9 +78,12 @@ class Heartbeats:
 
     The thread starts with the first long work, and sleeps without a timeout while there is none; see `Background`.
 
-    reporter: receives the heartbeats. interval_s: see `next_beat_ns`. guard: catches exceptions of the reporter.
-    is_exported: whether reports of an event are exported. No thread is started for other events.
-    new_wake: makes the queue on which the thread sleeps.
+    Args:
+        reporter: Receives the heartbeats.
+        interval_s: See `next_beat_ns`.
+        guard: Catches exceptions of the reporter.
+        is_exported: Whether reports of an event are exported. No thread is started for other events.
+        new_wake: Makes the queue on which the thread sleeps.
     """
 
     def __init__(

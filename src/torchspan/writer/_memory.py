@@ -50,7 +50,12 @@ def peak_resident_bytes() -> int | None:
 
 @dataclass(eq=False, slots=True)
 class _Running:
-    """One piece of work. mark: the process's peak before it. most: the largest value sampled since."""
+    """One piece of work.
+
+    Args:
+        mark: The process's peak before it.
+        most: The largest value sampled since.
+    """
 
     mark: int | None
     most: int
@@ -107,7 +112,8 @@ class ProcessMemory:
     build stayed below an earlier peak, and the largest sample is recorded instead: before, after, and in between by `Sampler`.
     The kernel's peak is never reset, because other code may use it.
 
-    is_exported: whether the attributes of a build are exported. Nothing is read for other builds.
+    Args:
+        is_exported: Whether the attributes of a build are exported. Nothing is read for other builds.
     """
 
     def __init__(self, sampler: Sampler | None = None, is_exported: IsExported | None = None) -> None:
@@ -174,8 +180,10 @@ def _always(_event: Event) -> bool:
 def memory_callbacks(sampler: Sampler | None = None, is_exported: IsExported | None = None) -> tuple[Callback, ...]:
     """The callbacks that record the memory of a build. If one fails, the other still works.
 
-    sampler: samples the process's memory during a build. It must be closed with the engine.
-    is_exported: whether the attributes of a build are exported. Nothing is read for other builds. Default: all builds.
+    Args:
+        sampler: Samples the process's memory during a build. It must be closed with the engine.
+        is_exported: Whether the attributes of a build are exported. Nothing is read for other builds. Default: all
+            builds.
     """
     device = Callback("reading the memory of the device", _device_before, _device_after, frozenset({BUILD_ENGINE}))
     return (ProcessMemory(sampler, is_exported).callback, device)

@@ -37,7 +37,8 @@ def metrics_of(phase: Phase) -> tuple[Metric, ...]:
 def measurements(measure: Measure, event: Event, facts: Facts) -> Iterator[tuple[float, Facts]]:
     """The measurements of an event that has ended: numbers, each with the facts that describe it.
 
-    facts: all facts about the event.
+    Args:
+        facts: All facts about the event.
     """
     if isinstance(measure, (Duration, RunDuration)):
         if event.end_ns is not None:
@@ -85,12 +86,14 @@ class MetricWriter:
     rules out. Programs set their provider late, so the writer checks for it at every event. Runs before the first event after
     that are not in the metrics.
 
-    meter_provider: the provider to use instead of the global one.
-    active: the compilations and builds that are running.
-    dropped: reason (`semconv.DroppedReason`) -> function that returns the number of spans not started so far.
-    emitted: name of a phase -> function that returns the number of its spans that were sampled and have ended so far.
-    gathered: returns the measurements that other parts of torchspan have gathered since the last call.
-    default: returns the provider to use if none is passed.
+    Args:
+        meter_provider: The provider to use instead of the global one.
+        active: The compilations and builds that are running.
+        dropped: Reason (`semconv.DroppedReason`) -> function that returns the number of spans not started so far.
+        emitted: Name of a phase -> function that returns the number of its spans that were sampled and have ended so
+            far.
+        gathered: Returns the measurements that other parts of torchspan have gathered since the last call.
+        default: Returns the provider to use if none is passed.
     """
 
     def __init__(

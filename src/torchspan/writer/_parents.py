@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Hashable
@@ -13,25 +14,14 @@ from opentelemetry import trace
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Span
 
-from torchspan._base.forks import in_each_child
+from torchspan._base.forks import renewed
 from torchspan._context.span_ends import SpanEnds
 from torchspan.engine.run_tally import RunTally
 from torchspan.engine.runs import Parent, Surroundings
 from torchspan.phase import Folded, Phase
 from torchspan.writer._budget import limited_by
 
-
-class _ParentsLock:
-    """One lock per process. A forked child gets a new one, because the thread that held it may not exist there."""
-
-    one = threading.Lock()
-
-
-def _renew() -> None:
-    _ParentsLock.one = threading.Lock()
-
-
-in_each_child(_renew)
+_lock = renewed(sys.modules[__name__], "_lock", threading.Lock)
 
 
 def is_suppressed() -> bool:
@@ -42,7 +32,8 @@ def is_suppressed() -> bool:
 class SpanParents:
     """The `ParentProbe` of spans.
 
-    ends: reports when spans end, so that counts are exact on every span that has ended.
+    Args:
+        ends: Reports when spans end, so that counts are exact on every span that has ended.
     """
 
     def __init__(self, ends: SpanEnds | None = None) -> None:
@@ -65,7 +56,7 @@ class SpanParents:
         """The object kept for a recording span: the same one while the span lives."""
         recording = self._known.get(span)
         if recording is None:
-            with _ParentsLock.one:
+            with _lock:
                 recording = self._known.get(span)
                 if recording is None:
                     recording = self._known[span] = RecordingSpan(span)

@@ -12,8 +12,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TracerProvider
 from torchspan import phase, semconv
 from torchspan.engine import Event
 from torchspan.semconv import Attribute
-from torchspan.writer._aside import aside
-from torchspan.writer._own_files import OwnFiles
+from torchspan.writer._own_files import OwnFiles, aside
 from torchspan.writer._tracer import TracerOf, TracerSource
 
 _NS = 1e9
@@ -25,7 +24,9 @@ class ProgressWriter:
     Only these files are flushed. Other exporters send progress together with other spans: a flush would make them wait for
     their collectors, and an exit waits for an export that is in progress.
 
-    tracer_provider: the provider to use instead of the global one. tracer_of: see `TracerSource`.
+    Args:
+        tracer_provider: The provider to use instead of the global one.
+        tracer_of: See `TracerSource`.
     """
 
     def __init__(self, tracer_provider: TracerProvider | None = None, *, tracer_of: TracerOf | None = None) -> None:

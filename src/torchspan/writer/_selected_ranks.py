@@ -18,7 +18,10 @@ class SelectedRanks:
     The rank is looked up at each event, in the variables that launchers set: programs that start their ranks themselves set
     the variables late. A process without a rank has spans.
 
-    text: `all`, or an argument of `torchspan._sampling.ranks.Selection`. Raises ValueError for any other text.
+    Raises ValueError for any other text.
+
+    Args:
+        text: `all`, or an argument of `torchspan._sampling.ranks.Selection`.
     """
 
     def __init__(self, text: str) -> None:

@@ -33,15 +33,13 @@ from torchspan._sampling import STARTED_BY
 from torchspan._sampling.rules import SamplingRules
 from torchspan.engine import Attributes, Callback, Event, Occurrence
 from torchspan.phase import COMPILE, IMPORT, Phase
-from torchspan.writer import _kept_spans
-from torchspan.writer._aside import aside
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
 from torchspan.writer._exception_signals import ExceptionSignal, LoggedException, SpanEvents
 from torchspan.writer._folding import Folding
 from torchspan.writer._metric_writer import compile_outcome
-from torchspan.writer._own_files import OwnFiles
+from torchspan.writer._own_files import OwnFiles, aside
 from torchspan.writer._parents import SpanParents
-from torchspan.writer._tracer import TracerOf, TracerSource
+from torchspan.writer._tracer import TracerOf, TracerSource, rules_of, start_kept
 
 # --- trace ids on log records ---------------------------------------------------------------------------------------
 SERVICE_NAME = "service.name"
@@ -80,7 +78,11 @@ STEPS_LIMIT = 20
 
 @dataclass(slots=True)
 class _Open:
-    """An open event. span: its span; None if its trace had reached its limit."""
+    """An open event.
+
+    Args:
+        span: Its span; None if its trace had reached its limit.
+    """
 
     span: Span | None
     token: Token[Context] | None
@@ -92,12 +94,13 @@ class SpanWriter:
     The parent is the current OpenTelemetry span, on any thread, unless that span has ended. A worker that was started inside a
     span that has ended begins its own trace, with a link to that span. Nothing is exported here, and exporting is never traced.
 
-    tracer_provider: the provider to use instead of the global one.
-    parents: counts work that is folded outside every event.
-    capture_text: whether exception messages, and lines of a library's log, are recorded whole.
-    exceptions: records exceptions. Default: as events of spans.
-    spans_per_trace: the maximum number of spans in a trace. Further work is folded into the span around it.
-    tracer_of, holds: see `TracerSource`.
+    Args:
+        tracer_provider: The provider to use instead of the global one.
+        parents: Counts work that is folded outside every event.
+        capture_text: Whether exception messages, and lines of a library's log, are recorded whole.
+        exceptions: Records exceptions. Default: as events of spans.
+        spans_per_trace: The maximum number of spans in a trace. Further work is folded into the span around it.
+        tracer_of, holds: See `TracerSource`.
     """
 
     def __init__(
@@ -166,12 +169,12 @@ class SpanWriter:
             "links": links,
             "start_time": event.start_ns,
         }
-        if _kept_spans.rules_of(tracer) is None:
+        if rules_of(tracer) is None:
             span = tracer.start_span(context=context, **arguments)
             if event.phase.keep and _is_refused(span.get_span_context(), around, tracer):
                 self.refused += 1
         else:
-            span = _kept_spans.start(tracer, event, context, around, arguments)
+            span = start_kept(tracer, event, context, around, arguments)
         event.handle = span.get_span_context()
         if span.is_recording():
             self.recorded += event.phase is not IMPORT

@@ -20,6 +20,8 @@ from torchspan.cli.doctor._check import Context, State
 from torchspan.cli.doctor._outcomes import MEANINGS, meaning
 from torchspan.probes import parse_version
 
+pytestmark = pytest.mark.slow
+
 TRACES_ALONE = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
 ALL = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_METRICS_EXPORTER": "otlp", "OTEL_LOGS_EXPORTER": "otlp"}
 HTTP = {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}

@@ -20,7 +20,11 @@ LINKS_LIMIT = 8
 
 
 class _Compiled(NamedTuple):
-    """A compilation of the thread that has the lock. handle: represents its event in links."""
+    """A compilation of the thread that has the lock.
+
+    Attributes:
+        handle: Represents its event in links.
+    """
 
     handle: Any
     compile_id: str
@@ -50,7 +54,8 @@ class Waits:
     """The thread that compiles under Dynamo's lock, and the threads that wait for the lock. The state changes in steps that the GIL
     makes atomic: a separate lock would be another one that a compilation could wait for.
 
-    open_here: returns the work that runs in the calling thread, innermost last. It must not raise an exception.
+    Args:
+        open_here: Returns the work that runs in the calling thread, innermost last. It must not raise an exception.
     """
 
     def __init__(self, engine: Engine, open_here: Callable[[], Sequence[Open]]) -> None:

@@ -30,7 +30,10 @@ _DEPTH = 16
 class Compiling(NamedTuple):
     """The frame that is being compiled.
 
-    code: None if this version of PyTorch does not expose it. receiver: the class of its first argument. is_whole: whether a graph break is an error (`fullgraph=True`).
+    Attributes:
+        code: None if this version of PyTorch does not expose it.
+        receiver: The class of its first argument.
+        is_whole: Whether a graph break is an error (`fullgraph=True`).
     """
 
     code: CodeType | None = None
@@ -132,8 +135,10 @@ class _OpenWork:
 class _OpenPhase(_OpenWork):
     """A phase that may turn out to be short. It has no event until one inside needs it, or until the phase ends.
 
-    within: the event that was current when the phase began: a library's event, if a backend calls PyTorch's compilers.
-    heard: the event for subscribers only.
+    Args:
+        within: The event that was current when the phase began: a library's event, if a backend calls PyTorch's
+            compilers.
+        heard: The event for subscribers only.
     """
 
     __slots__ = ("heard", "start_ns", "within")
@@ -251,7 +256,8 @@ class Frames:
     them. Most other phases are short. They get their events, with their own times, once they have turned out to be long. User
     callbacks and observers receive each phase when it begins.
 
-    reported: the function through which Dynamo reports.
+    Args:
+        reported: The function through which Dynamo reports.
     """
 
     def __init__(self, engine: Engine, reported: Any) -> None:

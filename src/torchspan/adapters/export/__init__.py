@@ -26,7 +26,8 @@ _TRACER, _DRAFTS = LIBRARIES = ("torch.export._trace", "torch.export._draft_expo
 def install(engine: Engine, provenance: Provenance, library: str, *, follow: Follow | None = None) -> Undo:
     """Hook into the part of torch.export that `library` defines, which has been imported. Returns the undo.
 
-    follow: receives the modules of exported programs with engines, if their calls are to be followed.
+    Args:
+        follow: Receives the modules of exported programs with engines, if their calls are to be followed.
     """
     patches = Patches("torch")
     _hook(engine, provenance, patches, library, follow)

@@ -45,8 +45,10 @@ def _no_run(target: Target, _action: Runs, _original: Any) -> Any:
 class Wrappers:
     """Makes the wrappers of one library's probes, with the factory or with functions of the adapter.
 
-    around: the adapter's functions for `Record.around`, by name. taps: its functions for `Tap.handler`, by name. run: its
-    function for `Runs`, of a library that runs engines.
+    Args:
+        around: The adapter's functions for `Record.around`, by name.
+        taps: Its functions for `Tap.handler`, by name.
+        run: Its function for `Runs`, of a library that runs engines.
     """
 
     factory: WrapperFactory

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan.engine import Attributes, Companion, ParentProbe, RunPolicy, RunSampling
+from torchspan.engine import Attributes, Companion, Engine, Occurrence, ParentProbe, RunPolicy, RunSampling
+from torchspan.engine.event import NOTES_LIMIT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,3 +33,29 @@ class Ports:
     traceparent: Callable[[], str] = lambda: ""
     companions: tuple[Companion, ...] = ()
     annotate_again: Callable[[str, Mapping[str, Any], Attributes], None] = lambda _name, _emitted, _more: None
+
+
+# --- Events of the span around them ---------------------------------------------------------------------------------
+class Notes:
+    """Adds events to the innermost open event of torchspan, or to the program's current span if none is open."""
+
+    def __init__(self, engine: Engine, ports: Ports) -> None:
+        self._engine = engine
+        self._annotate = ports.annotate_again
+
+    def add(self, name: str, attributes: dict[str, Any]) -> None:
+        """Add an event with the current time."""
+        self.add_again(name, {}, attributes)
+
+    def add_again(self, name: str, emitted: Mapping[str, Any], more: dict[str, Any]) -> None:
+        """Like `add`, for frequent events.
+
+        Args:
+            emitted: Attributes that `semconv.emitted` has returned before.
+            more: Further ones.
+        """
+        event = self._engine.innermost_open()
+        if event is None:
+            self._annotate(name, emitted, more)
+        elif sum(occurrence.name == name for occurrence in event.occurrences) < NOTES_LIMIT:
+            event.occurrences.append(Occurrence(name, event.anchor.now_ns(), {**emitted, **more}))

@@ -38,7 +38,11 @@ class Provenance:
         self.made_runner(runner, None if compilation is None else compilation.handle)
 
     def made_runner(self, runner: Any, origin: Any) -> None:
-        """Record that `runner` will run. origin: represents the event that made it in links; None without such an event."""
+        """Record that `runner` will run.
+
+        Args:
+            origin: Represents the event that made it in links; None without such an event.
+        """
         self.fresh.add(runner)
         self.remember(runner, origin)
 

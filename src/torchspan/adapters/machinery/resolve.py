@@ -32,7 +32,8 @@ class ResolvedProbe:
 def resolve(probe: Probe, version: str | None, package: str | None, module: ModuleType | None = None) -> ResolvedProbe:
     """Find the probe's target. `version` is None if the library is not loaded. Nothing is imported.
 
-    module: the module to search, for a probe whose library has several names.
+    Args:
+        module: The module to search, for a probe whose library has several names.
     """
     if version is None:
         return ResolvedProbe(probe, "library not installed")

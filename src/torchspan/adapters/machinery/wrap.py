@@ -33,9 +33,12 @@ Opening = tuple[dict[str, Any], tuple[Any, ...]]
 class WrapperFactory:
     """Makes the wrappers of one library's probes.
 
-    provenance: the bridge's knowledge of objects. constants: facts of every event of a phase (versions). of_roots: facts of
-    events outside every other event of torchspan. follow: receives each module that a probe's `follows` selects, with the call
-    that made the module, and the event of that call if it has one; None: modules are not followed.
+    Args:
+        provenance: The bridge's knowledge of objects.
+        constants: Facts of every event of a phase (versions).
+        of_roots: Facts of events outside every other event of torchspan.
+        follow: Receives each module that a probe's `follows` selects, with the call that made the module, and the event
+            of that call if it has one; None: modules are not followed.
     """
 
     def __init__(

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -15,18 +16,16 @@ from torchspan._base.forks import renewed
 from torchspan._base.patching import Patches
 from torchspan._base.reading import is_a
 from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.log_lines import LoggerFollower
 from torchspan.adapters.machinery.apply import Wrappers, apply_probes
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.adapters.tensorrt.build import wrap_build
-from torchspan.adapters.tensorrt.contexts import wrap_create_context
-from torchspan.adapters.tensorrt.loggers import LoggerFollower
-from torchspan.adapters.tensorrt.parser import tap_parser, wrap_parse
+from torchspan.adapters.tensorrt.build import tap_parser, wrap_build, wrap_parse
 from torchspan.engine import Engine, Undo
 from torchspan.phase import BUILD_PHASE
-from torchspan.probes import Probe, Runs
+from torchspan.probes import Call, Probe, Record, Runs, Target
 from torchspan.probes.tensorrt import PROBES
 
 PACKAGES = ("tensorrt", "tensorrt_rtx")
@@ -66,9 +65,10 @@ def install(
 ) -> Undo:
     """Hook into a package that has been imported. Names in `hooked` are skipped. Returns the undo.
 
-    hooked: the names that are hooked already. The names that are hooked now are added.
-    build_phases: chain a monitor into engine builds.
-    late: whether execution contexts may exist already.
+    Args:
+        hooked: The names that are hooked already. The names that are hooked now are added.
+        build_phases: Chain a monitor into engine builds.
+        late: Whether execution contexts may exist already.
     """
     patches = Patches(package)
     hook = engine.guard.around(f"hooking into {package}")(_hook)
@@ -144,3 +144,31 @@ def _version_facts(package: str) -> dict[str, Any]:
         semconv.TENSORRT_PACKAGE: package,
         semconv.TENSORRT_VERSION: version_of(loaded().get(package)),
     }
+
+
+# --- Execution contexts ---------------------------------------------------------------------------------------------
+def wrap_create_context(
+    factory: WrapperFactory, hook_runs: Callable[[], None], target: Target, action: Record, original: Any
+) -> Any:
+    """`ICudaEngine.create_execution_context(...)` as an event.
+
+    hook_runs: called before the first context is made. Contexts are instances of an extension type, so runs are hooked on
+        the class, for all contexts. If Torch-TensorRT makes all contexts, nothing is hooked.
+    """
+    engine = factory.engine
+    hook = engine.guard.around("hooking runs of contexts")(hook_runs)
+    remember = engine.guard.around("remembering a context")(factory.provenance.made_runner)
+
+    @functools.wraps(original)
+    def observed_creation(*args: Any, **kwargs: Any) -> Any:
+        if not engine.active:
+            return original(*args, **kwargs)
+        hook()
+        call = Call(None, args, kwargs)
+        event = factory.open(target, action, call, original)
+        context = original(*args, **kwargs) if event is None else factory.run(target, action, original, call, event)
+        if context is not None:
+            remember(context, None if event is None else event.handle)
+        return context
+
+    return observed_creation

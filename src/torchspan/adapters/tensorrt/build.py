@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base.reading import is_of_library
+from torchspan._base.reading import attribute, is_of_library
+from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine, Event, EventStack, Observed
 from torchspan.phase import BUILD_PHASE
 from torchspan.probes import Call, Record, Target
+from torchspan.probes.describe import build
 from torchspan.probes.describe.build import network_inputs
 
 
@@ -25,7 +27,8 @@ class BuildPhases:
     TensorRT may report from several threads ("can be called from multiple internal threads", NvInfer.h), so the events lie below
     the build's event, not below the current event. Phases are identified by name. A name may occur several times, in sequence or nested.
 
-    reported_to: the TensorRT method that is called when a phase begins.
+    Args:
+        reported_to: The TensorRT method that is called when a phase begins.
     """
 
     def __init__(self, engine: Engine, build: Event, reported_to: Any = None) -> None:
@@ -102,7 +105,8 @@ def wrap_build(
     With `phases`, the configuration has torchspan's monitor during the build, chained to the program's own monitor, which is
     restored afterwards. Without `phases`, the configuration is not changed.
 
-    follow_logger: called with the builder before it builds, so that the lines of its logger are recorded.
+    Args:
+        follow_logger: Called with the builder before it builds, so that the lines of its logger are recorded.
     """
 
     def of_program(call: Call) -> dict[str, Any]:
@@ -159,3 +163,42 @@ def _chain(factory: WrapperFactory, event: Event, config: Any) -> Any:
     monitor, build_phases = monitor_for(bindings, factory.engine, event, inner)
     config.progress_monitor = monitor
     return inner, monitor, build_phases
+
+
+# --- The ONNX parser ------------------------------------------------------------------------------------------------
+def tap_parser(factory: WrapperFactory, target: Target, original: Any) -> Any:
+    """`OnnxParser.__init__(self, network, logger)`, which remembers the network."""
+    engine, provenance = factory.engine, factory.provenance
+
+    @engine.guard.around(f"remembering {target}")
+    def remember(call: Call) -> None:
+        provenance.fills(call.args[0], call.get("network", position=1))
+
+    @functools.wraps(original)
+    def observed_init(*args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        if engine.active:
+            remember(Call(None, args, kwargs))
+
+    return observed_init
+
+
+def wrap_parse(factory: WrapperFactory, target: Target, action: Record, original: Any) -> Any:
+    """A method of a parser that parses a model, as an event. `call.before` describes the state before the call."""
+    before = factory.engine.guard.around(f"preparing {target}")(_before)
+
+    @functools.wraps(original)
+    def observed_parse(*args: Any, **kwargs: Any) -> Any:
+        call = Call(None, args, kwargs)
+        event = factory.open(target, action, call, original)
+        if event is None:
+            return original(*args, **kwargs)
+        if args:
+            call.before = before(factory.provenance, args[0])
+        return factory.run(target, action, original, call, event)
+
+    return observed_parse
+
+
+def _before(provenance: Provenance, parser: Any) -> build.BeforeParse:
+    return build.BeforeParse(provenance.network_of(parser), attribute(parser, "num_errors", 0))

@@ -19,10 +19,9 @@ from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.adapters.machinery.wrap import Follow, WrapperFactory
 from torchspan.adapters.observed_functions import Observations
-from torchspan.adapters.torch_tensorrt.engines import tap_engine
 from torchspan.adapters.torch_tensorrt.observers import tap_observe
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
-from torchspan.adapters.torch_tensorrt.recompiling import wrap_recompilation
+from torchspan.adapters.torch_tensorrt.recompiling import tap_engine, wrap_recompilation
 from torchspan.engine import Engine, Undo
 from torchspan.probes import SUPPORTED, Probe, parse_version
 from torchspan.probes.torch_tensorrt import PROBES
@@ -42,9 +41,11 @@ def install(
 ) -> Undo:
     """Hook into Torch-TensorRT, which has been imported. Returns the undo.
 
-    detail: `stages` or `passes`. With `passes`, each lowering pass is recorded; with `stages`, passes are events only for user
-    callbacks and observers. follow: receives each compiled module, if calls are to be followed. late: whether other modules may
-    have imported names from the library already.
+    Args:
+        detail: `stages` or `passes`. With `passes`, each lowering pass is recorded; with `stages`, passes are events
+            only for user callbacks and observers.
+        follow: Receives each compiled module, if calls are to be followed.
+        late: Whether other modules may have imported names from the library already.
     """
     patches = Patches(LIBRARY, everywhere=late)
     _hook(engine, provenance, ports, observations, patches, detail, follow)

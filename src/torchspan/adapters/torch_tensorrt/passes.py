@@ -13,7 +13,7 @@ from torchspan._base.reading import attribute, class_name, entries, instance_dic
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Audience, Observed
 from torchspan.probes import Call, Record, Target
-from torchspan.probes.describe import lowering
+from torchspan.probes.describe import compilation
 
 
 def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, original: Any, *, recorded: bool) -> Any:
@@ -23,7 +23,9 @@ def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, o
     runs on a shallow copy of the manager with a list of wrapped passes. So other threads, the user's own passes and those of
     the Debugger (which swaps the list) work as before.
 
-    recorded: whether the events are recorded. If not, only user callbacks and observers receive them, while any is registered.
+    Args:
+        recorded: Whether the events are recorded. If not, only user callbacks and observers receive them, while any is
+            registered.
     """
     engine = factory.engine
     interest = engine.registry.interest(action.phase)
@@ -65,7 +67,7 @@ def _wrap_pass(
     lowering_pass: Callable[..., Any],
 ) -> Callable[..., Any]:
     engine = factory.engine
-    describe = engine.guard.around("describing a lowering pass")(lowering.lowering_pass)
+    describe = engine.guard.around("describing a lowering pass")(compilation.lowering_pass)
     named = text(attribute(lowering_pass, "__name__")) or class_name(type(lowering_pass)).rpartition(".")[2]
     name = semconv.identifier(named)
 

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from torchspan._base.reading import attribute, is_a, loaded
 from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.probes import Call, Record, Target
+from torchspan.probes import Call, Creates, Record, Target, signature_of
+from torchspan.probes.describe import conversion
 
 
 def wrap_recompilation(factory: WrapperFactory, target: Target, action: Record, original: Any) -> Any:
@@ -38,3 +40,22 @@ def _outside(call: Call) -> dict[str, Any]:
     if limits is None:
         return {}
     return outside_facts(limits.fit(shapes_of(signature, tuple(args or ()), kwargs or {})).outside)
+
+
+# --- Engines that are made while nothing is recorded ----------------------------------------------------------------
+_CREATES = Creates(runner=conversion.module_itself, serialized=conversion.serialized_of)
+
+
+def tap_engine(factory: WrapperFactory, target: Target, original: Any) -> Any:
+    """`TRTEngine._setup_engine(self)`, which remembers the engine and its bytes, inside an event or not."""
+    signature, engine = signature_of(original), factory.engine
+    remember = engine.guard.around(f"remembering {target}")(factory.provenance.created)
+
+    @functools.wraps(original)
+    def observed_making(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if engine.active:
+            remember(_CREATES, Call(signature, args, kwargs), engine.current)
+        return result
+
+    return observed_making

@@ -58,7 +58,10 @@ def main() -> None:
 def _ask(exporters: list[tuple[str, str]]) -> dict[str, str]:
     """Send an export request that contains nothing with each exporter, all at once.
 
-    exporters: signal and name of an entry point. Returns signal and name, separated by a blank -> the outcome.
+    Returns signal and name, separated by a blank -> the outcome.
+
+    Args:
+        exporters: Signal and name of an entry point.
     """
     classes = {(signal, name): _load(signal, name) for signal, name in exporters}
     outcomes = _Outcomes()

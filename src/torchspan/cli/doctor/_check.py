@@ -27,8 +27,11 @@ class State(enum.Enum):
 class Check(NamedTuple):
     """One row.
 
-    name: dotted and stable, for scripts: `sdk.installed`, `settings.heartbeat`. summary: what was found, in a sentence.
-    remedy: what to do about it; empty if nothing has to be done. facts: values that JSON can hold.
+    Attributes:
+        name: Dotted and stable, for scripts: `sdk.installed`, `settings.heartbeat`.
+        summary: What was found, in a sentence.
+        remedy: What to do about it; empty if nothing has to be done.
+        facts: Values that JSON can hold.
     """
 
     name: str
@@ -42,8 +45,10 @@ class Check(NamedTuple):
 class Context:
     """What the checks look at.
 
-    environment: the variables of a program that would be started here. probe: whether the observed libraries may be
-    imported. send: whether a test trace may be sent.
+    Args:
+        environment: The variables of a program that would be started here.
+        probe: Whether the observed libraries may be imported.
+        send: Whether a test trace may be sent.
     """
 
     environment: Mapping[str, str]

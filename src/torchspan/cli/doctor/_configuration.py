@@ -17,8 +17,10 @@ LOST = "OpenTelemetry's set-up fails, and no span leaves the program."
 class ConfigurationFile(NamedTuple):
     """What happened to the file.
 
-    path: as the variable gives it. configuration: OpenTelemetry's model of what it says; None where nothing can be read.
-    problem: why not, with what to do about it; both empty where it can. No value of the file stands in it.
+    Attributes:
+        path: As the variable gives it.
+        configuration: OpenTelemetry's model of what it says; None where nothing can be read.
+        problem: Why not, with what to do about it; both empty where it can. No value of the file stands in it.
     """
 
     path: str

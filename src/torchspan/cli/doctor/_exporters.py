@@ -36,8 +36,10 @@ _PACKAGES = {
 class Exporter(NamedTuple):
     """One exporter of one signal.
 
-    name: of its entry point. source: the variable, or the file, that names it; empty where it is the distro's default.
-    options: what a configuration file gives it.
+    Attributes:
+        name: Of its entry point.
+        source: The variable, or the file, that names it; empty where it is the distro's default.
+        options: What a configuration file gives it.
     """
 
     signal: str

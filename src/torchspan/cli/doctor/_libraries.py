@@ -24,7 +24,10 @@ _TENSORRT = ("cu13", "cu12", "cu11")
 class Library(NamedTuple):
     """An observed library.
 
-    module: its import name. distributions: those that bring it. does: what torchspan records of it.
+    Attributes:
+        module: Its import name.
+        distributions: Those that bring it.
+        does: What torchspan records of it.
     """
 
     module: str

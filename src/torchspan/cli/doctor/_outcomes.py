@@ -53,7 +53,12 @@ _BY_TYPE = {
 
 
 class Meaning(NamedTuple):
-    """text: what the word means, in a clause about the endpoint. remedy: what to do."""
+    """What a word for an outcome means.
+
+    Attributes:
+        text: What happened, in a clause about the endpoint.
+        remedy: What to do.
+    """
 
     text: str
     remedy: str
@@ -137,8 +142,10 @@ def meaning(word: str) -> Meaning:
 def of_record(arguments: tuple[Any, ...], exception: BaseException | None) -> str | None:
     """The word for a log record of an exporter; None if the record says nothing about the outcome.
 
-    arguments, exception: what was logged. HTTP exporters log the status or the exception that a request ended with, and the
-    reason phrase alone for a status after which they try again. gRPC exporters log the status code and the details.
+    Args:
+        arguments, exception: What was logged. HTTP exporters log the status or the exception that a request ended with,
+            and the reason phrase alone for a status after which they try again. gRPC exporters log the status code and
+            the details.
     """
     for argument in arguments:
         name = getattr(argument, "name", None)

@@ -28,29 +28,29 @@ def sampler(context: Context) -> Iterator[Check]:
     if context.file is not None:
         yield _in_file(context, name, ("tracer_provider", "sampler"), _SAMPLERS, _FOREIGN, "parentbased_torchspan")
         return
-    value, argument = context.variable(variable), context.environment.get(f"{variable}_ARG")
-    facts = {"variable": value or None, "argument": argument}
+    configured, argument = context.variable(variable), context.environment.get(f"{variable}_ARG")
+    facts = {"variable": configured or None, "argument": argument}
     remedy = (
         f"To keep every compilation, and to sample the rest by rules: {variable}=parentbased_torchspan. {_OWN_PROVIDER} "
         f"{_SAMPLER_ARGUMENT}"
     )
-    word = value.lower() if value.lower() in _BUILT_IN else value
-    if not value:
+    word = configured.lower() if configured.lower() in _BUILT_IN else configured
+    if not configured:
         summary = f"{variable} is not set: {_DEFAULT_SAMPLER} decides. {_FOREIGN}"
         yield Check(name, State.NOTE, summary, remedy, facts)
     elif word in _SAMPLERS:
-        yield _torchspan_sampler(name, f"{variable}={value}", argument, facts)
+        yield _torchspan_sampler(name, f"{variable}={configured}", argument, facts)
     elif word in _OFF:
         kept = "no trace" if word == "always_off" else "no trace that begins in the program"
-        yield Check(name, State.WARNING, f"{variable}={value}: {kept} is recorded.", remedy, facts)
+        yield Check(name, State.WARNING, f"{variable}={configured}: {kept} is recorded.", remedy, facts)
     elif word in _RATIOS and not _is_share(argument):
         setting = f"{variable}_ARG={argument}" if argument is not None else f"{variable}_ARG is not set"
-        summary = f"{variable}={value} with a ratio of 1: {setting}, where a number from 0 to 1 is expected."
+        summary = f"{variable}={configured} with a ratio of 1: {setting}, where a number from 0 to 1 is expected."
         yield Check(name, State.FAILED, summary, f"Set {variable}_ARG, to 0.1 for example.", facts)
-    elif word in _BUILT_IN or plugins("opentelemetry_traces_sampler", value):
-        yield Check(name, State.NOTE, f"{variable}={value}. {_FOREIGN}", remedy, facts)
+    elif word in _BUILT_IN or plugins("opentelemetry_traces_sampler", configured):
+        yield Check(name, State.NOTE, f"{variable}={configured}. {_FOREIGN}", remedy, facts)
     else:
-        summary = f"{variable}={value} names a sampler that is not installed: {_DEFAULT_SAMPLER} decides."
+        summary = f"{variable}={configured} names a sampler that is not installed: {_DEFAULT_SAMPLER} decides."
         yield Check(name, State.FAILED, summary, f"Correct the name. {remedy}", facts)
 
 
@@ -92,22 +92,22 @@ def id_generator(context: Context) -> Iterator[Check]:
     if context.file is not None:
         yield _in_file(context, name, ("tracer_provider", "id_generator"), (TORCHSPAN,), _RANDOM, TORCHSPAN)
         return
-    value = context.environment.get(variable)  # as OpenTelemetry reads it: an empty name is a name
-    facts = {"variable": value}
+    configured = context.environment.get(variable)  # as OpenTelemetry reads it: an empty name is a name
+    facts = {"variable": configured}
     remedy = f"Set {variable}={TORCHSPAN}. {_OWN_PROVIDER} {_IDS_ARGUMENT}"
-    if value is None:
+    if configured is None:
         yield Check(name, State.NOTE, f"{variable} is not set. {_RANDOM}", remedy, facts)
-    elif value.strip() == TORCHSPAN:
-        yield Check(name, State.OK, f"{variable}={value}: ids do not repeat after `random.seed()`.", facts=facts)
-    elif value.strip() == "random":
-        yield Check(name, State.NOTE, f"{variable}={value}. {_RANDOM}", remedy, facts)
-    elif plugins("opentelemetry_id_generator", value.strip()):
-        yield Check(name, State.NOTE, f"{variable}={value}.", facts=facts)
+    elif configured.strip() == TORCHSPAN:
+        yield Check(name, State.OK, f"{variable}={configured}: ids do not repeat after `random.seed()`.", facts=facts)
+    elif configured.strip() == "random":
+        yield Check(name, State.NOTE, f"{variable}={configured}. {_RANDOM}", remedy, facts)
+    elif plugins("opentelemetry_id_generator", configured.strip()):
+        yield Check(name, State.NOTE, f"{variable}={configured}.", facts=facts)
     else:
         yield Check(
             name,
             State.FAILED,
-            f"{variable}={value} names an id generator that is not installed: {LOST}",
+            f"{variable}={configured} names an id generator that is not installed: {LOST}",
             f"Unset {variable}, or set it to {TORCHSPAN}.",
             facts,
         )
@@ -118,7 +118,10 @@ def _in_file(
 ) -> Check:
     """What the configuration file names at a path, which takes the place of the variable.
 
-    own: torchspan's names for it. without: what another one means. wanted: the name to set.
+    Args:
+        own: torchspan's names for it.
+        without: What another one means.
+        wanted: The name to set.
     """
     file = context.file
     if file is None or file.problem:

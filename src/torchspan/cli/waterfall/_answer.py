@@ -31,8 +31,11 @@ class Code(str):
 class Answer:
     """What it answers, and paragraphs, each of which starts on a line of its own.
 
-    A paragraph consists of pieces with a space between them. A line is broken between pieces, and inside one only if the
-    piece alone is longer than a line. note: added where it fits in the last line.
+    A paragraph consists of pieces with a space between them. A line is broken between pieces, and inside one only if
+    the piece alone is longer than a line.
+
+    Args:
+        note: Added where it fits in the last line.
     """
 
     head: str

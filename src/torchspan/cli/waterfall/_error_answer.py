@@ -9,8 +9,7 @@ from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
 from torchspan.cli.waterfall import _labels
 from torchspan.cli.waterfall._answer import Answer, Code, listed, words
-from torchspan.cli.waterfall._code_places import source_line
-from torchspan.cli.waterfall._units import plural, times
+from torchspan.cli.waterfall._units import plural, source_line, times
 from torchspan.traces import Attributes, Node
 
 # --- what validators refused ----------------------------------------------------------------------------------------

@@ -24,7 +24,11 @@ _TIGHTENINGS = ((6, 3, 40), (3, 2, 16), (2, 1, 8), (1, 0, 4))
 
 @dataclass
 class Fold:
-    """Siblings that share one line. name: theirs, or empty where they differ."""
+    """Siblings that share one line.
+
+    Args:
+        name: Theirs, or empty where they differ.
+    """
 
     name: str
     nodes: list[Node]

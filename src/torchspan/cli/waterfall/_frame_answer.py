@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
 from torchspan.cli.waterfall._answer import Answer, Code, words
-from torchspan.cli.waterfall._code_places import source_line
-from torchspan.cli.waterfall._units import plural, share, times
+from torchspan.cli.waterfall._units import plural, share, source_line, times
 from torchspan.semconv.torch import BreakClass, FrameOutcome, GuardClass
 from torchspan.traces import Attributes, Node, Span, at_or_below
 
@@ -134,7 +133,11 @@ _CAPTURES = (
 
 @dataclass
 class _Again:
-    """Frames that were compiled again, or reached the limit, for the same thing. values: of all of them, in order."""
+    """Frames that were compiled again, or reached the limit, for the same thing.
+
+    Args:
+        values: Of all of them, in order.
+    """
 
     advice: Paragraph
     functions: Counter[str] = field(default_factory=Counter)
@@ -144,7 +147,8 @@ class _Again:
 def frame_answers(nodes: Sequence[Node], whole_ns: int) -> list[Answer]:
     """At most one answer; none without a frame of torch.compile that there is something to say about.
 
-    whole_ns: how long the roots ran, without stand-ins.
+    Args:
+        whole_ns: How long the roots ran, without stand-ins.
     """
     frames = [node.span.attributes for node in nodes if node.span.name == phase.COMPILE_FRAME.name]
     said = [*_limits(frames), *_fallen_back(frames), *_recompiles(frames), *_breaks(nodes)]

@@ -43,12 +43,15 @@ def program_line(run: Span, traces: Iterable[Trace], reports: Iterable[RunFigure
     """`program 6.00 s: imports 2.90, Torch-TensorRT 0.95, torch.compile 0.30, runs 1.20, rest 0.65`, in as many lines as the
     width needs.
 
-    run: the span `torchspan.run`. traces: those of the program, each process's. reports: one for each process.
-
     The parts do not overlap and add up to the whole. Imports, Torch-TensorRT and torch.compile are the time in which at
     least one thread of one process was in such work: an import inside a compilation counts as import, and what
     Torch-TensorRT does for a frame of torch.compile as Torch-TensorRT. Of runs only the sum is known: where threads overlap
     it may be more than the time that is left for it. The line then marks it, as it does where the other parts overlap.
+
+    Args:
+        run: The span `torchspan.run`.
+        traces: Those of the program, each process's.
+        reports: One for each process.
     """
     program = _Found(run, traces)
     imports, work, frames = _union(program.imports), _union(program.work), _union(program.frames)

@@ -30,9 +30,12 @@ _MOST_RANGES = 8
 
 @dataclass(frozen=True)
 class _Scale:
-    """Columns of a line, and the time that the bars stand for. levels: how deep the tree is.
+    """Columns of a line, and the time that the bars stand for.
 
     A tree that is too deep for three columns a level has one for each, in all of its lines.
+
+    Args:
+        levels: How deep the tree is.
     """
 
     width: int
@@ -65,7 +68,9 @@ class _Scale:
 def waterfall(trace: Trace, width: int, scene: Scene, head: str = "") -> Iterator[Line]:
     """The lines of one trace: a title, the tree, and under it what it comes to.
 
-    scene: all that is drawn with it. head: what the title begins with in place of the trace's id.
+    Args:
+        scene: All that is drawn with it.
+        head: What the title begins with in place of the trace's id.
     """
     shown = rows(trace)
     levels = max(row.depth() for row in shown)
@@ -82,7 +87,8 @@ def waterfall(trace: Trace, width: int, scene: Scene, head: str = "") -> Iterato
 def program(run: Run, width: int, scene: Scene, drawn: Container[int]) -> Iterator[Line]:
     """The lines of a whole program: a title, its run, and below it what it did, a line each.
 
-    drawn: ids of the members of which a waterfall follows, so that their lines leave the details to it.
+    Args:
+        drawn: Ids of the members of which a waterfall follows, so that their lines leave the details to it.
     """
     end_ns = max([run.span.end_ns, *(member.end_ns for member in run.members)])
     scale = _Scale(width, run.span.start_ns, max(end_ns - run.span.start_ns, 1), scene, levels=1)
@@ -107,7 +113,8 @@ def program(run: Run, width: int, scene: Scene, drawn: Container[int]) -> Iterat
 def overview(parts: Sequence[tuple[int, Trace]], width: int) -> Iterator[Line]:
     """The lines of parts that are not drawn, those alike on one line: how many, how long, a number, and their news.
 
-    parts: the number and the trace of each, in the order in which they are listed.
+    Args:
+        parts: The number and the trace of each, in the order in which they are listed.
     """
     groups: dict[tuple[str, tuple[Answer, ...]], list[tuple[int, Trace]]] = {}
     for number, trace in parts:
@@ -179,7 +186,11 @@ def _title(head: str, resource: Attributes, start_ns: int, what: str, width: int
 
 @dataclass(frozen=True)
 class _Entry:
-    """What one line says. nodes: the spans that its bar and its time stand for."""
+    """What one line says.
+
+    Args:
+        nodes: The spans that its bar and its time stand for.
+    """
 
     name: str
     subject: str
@@ -267,7 +278,8 @@ def _left(entry: _Entry, guide: str, scale: _Scale) -> tuple[Line, list[Fact]]:
 def _short_name(name: str, room: int, whole_room: int) -> str:
     """The name, or the end of it that follows the library's; where space is short, in place of the bar.
 
-    whole_room: columns with those of the bar. A name that is longer still keeps both its ends.
+    Args:
+        whole_room: Columns with those of the bar. A name that is longer still keeps both its ends.
     """
     own = _labels.without_library(name)
     forms = [name]

@@ -21,8 +21,9 @@ _RUNS = frozenset({phase.EXECUTE.name, phase.RUN_CONTEXT.name})
 class Scene:
     """Spans that are drawn together.
 
-    has_processes, has_threads: whether there are several, so that a line has to say which is its.
-    targets: the spans that others link to, by trace id and span id.
+    Args:
+        has_processes, has_threads: Whether there are several, so that a line has to say which is its.
+        targets: The spans that others link to, by trace id and span id.
     """
 
     has_processes: bool = False

@@ -53,7 +53,8 @@ _COLLECTING = (
 def answers(trace: Trace, *, says_time: bool = True) -> list[Answer]:
     """At most eight, none of them empty: time, torch.compile, fallback (a line for each reason), cache, error, sizes.
 
-    says_time: whether times and shares of them are said.
+    Args:
+        says_time: Whether times and shares of them are said.
     """
     nodes = list(trace.nodes())
     left_out = at_or_below(nodes, lambda node: node.is_stand_in)
@@ -81,7 +82,9 @@ def news(trace: Trace) -> tuple[Answer, ...]:
 def _time(nodes: list[Node], left_out: Container[int], whole_ns: int) -> list[Answer]:
     """Own times, as shares of the whole. What compile workers did meanwhile is work, which has no share of it.
 
-    left_out: ids of the nodes of the stand-in. whole_ns: how long the roots ran, without those.
+    Args:
+        left_out: Ids of the nodes of the stand-in.
+        whole_ns: How long the roots ran, without those.
     """
     spent: Counter[str] = Counter()
     in_workers = at_or_below(nodes, lambda node: node.span.name == phase.COMPILE_WORKER.name)

@@ -3,6 +3,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+from torchspan import semconv
+from torchspan.traces import Attributes
+
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 _MOST_DAYS = 9_999_999
 """Days that nine columns hold in full."""
@@ -52,3 +58,21 @@ def _scaled(value: float, units: tuple[tuple[int, str], ...]) -> str:
             digits = 0 if factor == 1 or number >= 99.95 else 1 if number >= 9.995 else 2
             return f"{number:.{digits}f} {unit}"
     raise AssertionError
+
+
+# --- Places in the program ------------------------------------------------------------------------------------------
+def source_line(attributes: Attributes) -> str:
+    """`model.py:12`, the path from the current folder on if the file is below it; empty without a file."""
+    file, line = attributes.get(semconv.CODE_FILE), attributes.get(semconv.CODE_LINE)
+    if not file:
+        return ""
+    shown = str(file).removeprefix(_current_folder())
+    return shown if line is None else f"{shown}:{line}"
+
+
+def _current_folder() -> str:
+    """What the paths below the current folder begin with; empty where there is none."""
+    try:
+        return str(Path.cwd()).rstrip(os.sep) + os.sep
+    except OSError:  # it was deleted
+        return ""

@@ -23,8 +23,13 @@ class NothingObservedError(RuntimeError):
 class LeafSummary:
     """What one leaf was in all calls.
 
-    ranges: sizes and types of tensors. devices: of tensors. constants: distinct values with counts. kinds: classes of
-    constants. opaque: classes of objects with the reason. calls: in how many it was anything but None.
+    Args:
+        ranges: Sizes and types of tensors.
+        devices: Of tensors.
+        constants: Distinct values with counts.
+        kinds: Classes of constants.
+        opaque: Classes of objects with the reason.
+        calls: In how many it was anything but None.
     """
 
     ranges: Ranges = field(default_factory=Ranges)
@@ -56,9 +61,14 @@ class LeafSummary:
 class Alignment:
     """What the calls of a snapshot have in common.
 
-    names: of the arguments that any call had, in the order of the signature. templates: an argument's fullest structure.
-    summaries: each leaf in all calls. absent_values: what the user gave for arguments that a call does not have. beyond_limit: how
-    many calls there were of which only ranges are kept.
+    Args:
+        absent_values: What the user gave for arguments that a call does not have.
+
+    Attributes:
+        names: The arguments that any call had, in the order of the signature.
+        templates: The fullest structure of each argument.
+        summaries: Each leaf in all calls.
+        beyond_limit: How many calls there were of which only ranges are kept.
     """
 
     def __init__(

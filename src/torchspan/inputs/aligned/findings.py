@@ -79,7 +79,8 @@ def of_removed(removed: frozenset[str], signature: CallSignature, snapshot: Snap
 def of_calls(alignment: Alignment, has_batch: Callable[[str], bool]) -> Iterator[Finding]:
     """What is to be said of the recorded calls, in the order of the arguments.
 
-    has_batch: whether the first dimension of an argument's tensors is taken to vary.
+    Args:
+        has_batch: Whether the first dimension of an argument's tensors is taken to vary.
     """
     template = dict(alignment.template_leaves())
     for path in sorted(

@@ -24,8 +24,10 @@ class _DifferenceError(Exception):
 class CallCheck:
     """How outputs are compared.
 
-    atol: the largest difference that is accepted. rtol: the largest one in relation to the observed number plus `rtol`.
-    skip_none: an output that is None on one side is left out.
+    Args:
+        atol: The largest difference that is accepted.
+        rtol: The largest one in relation to the observed number plus `rtol`.
+        skip_none: An output that is None on one side is left out.
     """
 
     def __init__(self, signature: CallSignature, atol: float, rtol: float, *, skip_none: bool) -> None:
@@ -97,22 +99,22 @@ class CallCheck:
         """The largest difference, and the largest one in relation to the expected number."""
         pairs = _paired([*leaves(expected, (OUTPUT,))], [*leaves(actual, (OUTPUT,))])
         largest = relative = 0.0
-        for (path, one), (other_path, other) in pairs:
+        for (path, observed), (other_path, other) in pairs:
             where = label(path)
-            if isinstance(one, Absent) or isinstance(other, Absent):
-                if type(one) is not type(other) and not self._skip_none:
+            if isinstance(observed, Absent) or isinstance(other, Absent):
+                if type(observed) is not type(other) and not self._skip_none:
                     raise _DifferenceError(f"{where} is None on one side only")
                 continue
-            if isinstance(one, TensorShape) and isinstance(other, TensorShape):
-                if (one.shape, one.dtype) != (other.shape, other.dtype):
-                    raise _DifferenceError(f"{where} is {other}; the observed one is {one}")
+            if isinstance(observed, TensorShape) and isinstance(other, TensorShape):
+                if (observed.shape, observed.dtype) != (other.shape, other.dtype):
+                    raise _DifferenceError(f"{where} is {other}; the observed one is {observed}")
                 both = self._difference(kept[path], values[other_path])
                 largest, relative = max(largest, both[0]), max(relative, both[1])
-            elif isinstance(one, Constant) and isinstance(other, Constant):
-                if one.distinct != other.distinct:
-                    raise _DifferenceError(f"{where} is {other}; the observed one is {one}")
-            elif not (isinstance(one, Opaque) and isinstance(other, Opaque) and one.kind is other.kind):
-                raise _DifferenceError(f"{where} is {other}; the observed one is {one}")
+            elif isinstance(observed, Constant) and isinstance(other, Constant):
+                if observed.distinct != other.distinct:
+                    raise _DifferenceError(f"{where} is {other}; the observed one is {observed}")
+            elif not (isinstance(observed, Opaque) and isinstance(other, Opaque) and observed.kind is other.kind):
+                raise _DifferenceError(f"{where} is {other}; the observed one is {observed}")
         return largest, relative
 
     def _difference(self, expected: Any, actual: Any) -> tuple[float, float]:
@@ -120,11 +122,11 @@ class CallCheck:
         if expected.numel() == 0:
             return 0.0, 0.0
         wide = torch.complex128 if expected.is_complex() else torch.float64
-        one, other = expected.detach().to(wide), actual.detach().to(device=expected.device, dtype=wide)
-        difference = (one - other).abs()
-        same = (one == other) | (one.isnan() & other.isnan())
+        observed, other = expected.detach().to(wide), actual.detach().to(device=expected.device, dtype=wide)
+        difference = (observed - other).abs()
+        same = (observed == other) | (observed.isnan() & other.isnan())
         difference = torch.where(same, torch.zeros_like(difference), difference).nan_to_num(nan=float("inf"))
-        relative = (difference / (one.abs() + self._rtol)).nan_to_num(nan=float("inf"))
+        relative = (difference / (observed.abs() + self._rtol)).nan_to_num(nan=float("inf"))
         relative = torch.where(same, torch.zeros_like(relative), relative)
         return float(difference.max()), float(relative.max())
 

@@ -30,7 +30,10 @@ from torchspan.inputs.written.portable import is_withheld
 class Layout:
     """How arguments are passed to an exported program.
 
-    by_position: names of the arguments that go by position, in order. rest: whether `*args` is used. keywords: the others.
+    Args:
+        by_position: Names of the arguments that go by position, in order.
+        rest: Whether `*args` is used.
+        keywords: The others.
     """
 
     by_position: tuple[str, ...]
@@ -131,8 +134,9 @@ class Inference:
     ) -> tuple[Any, ...] | dict[str, Any]:
         """Which dimensions vary, in the structure of the example.
 
-        has_batch: whether the first dimension of an argument's tensors is taken to vary. dimension: what stands for a
-        dimension that varies.
+        Args:
+            has_batch: Whether the first dimension of an argument's tensors is taken to vary.
+            dimension: What stands for a dimension that varies.
         """
         tree = self.example(self._all.usual().first)
 
@@ -157,7 +161,11 @@ def specified(
     signature: CallSignature,
     of_leaf: Callable[[Path, Leaf], Mapping[int, Any] | None],
 ) -> tuple[Any, ...] | dict[str, Any]:
-    """What `torch.export.export` takes for `dynamic_shapes`. of_leaf: the dimensions of a tensor that vary."""
+    """What `torch.export.export` takes for `dynamic_shapes`.
+
+    Args:
+        of_leaf: The dimensions of a tensor that vary.
+    """
     mirrored_trees = {name: mirrored(tree, (name,), of_leaf) for name, tree in trees.items()}
     if not layout.keywords and layout.rest is None:
         return tuple(mirrored_trees[name] for name in layout.by_position)
@@ -176,7 +184,11 @@ def passed(
 
 
 def made(trees: Mapping[str, Tree], values: Mapping[Path, Any]) -> dict[str, Any]:
-    """The arguments of an example. values: tensors and objects that are taken as they are, by path."""
+    """The arguments of an example.
+
+    Args:
+        values: Tensors and objects that are taken as they are, by path.
+    """
     return {name: rebuilt(tree, (name,), _made(values)) for name, tree in trees.items()}
 
 

@@ -52,8 +52,10 @@ class ForwardHooks:
 class CallHook:
     """One hook of a module, which has the arguments of each call before the module runs.
 
-    begin: takes the positional and the keyword arguments, and raises nothing. comes_first: before the hooks that the module
-    has. Otherwise after them, with the arguments that they make of the call's.
+    Args:
+        begin: Takes the positional and the keyword arguments, and raises nothing.
+        comes_first: Before the hooks that the module has. Otherwise after them, with the arguments that they make of
+            the call's.
     """
 
     def __init__(

@@ -33,9 +33,13 @@ VALUES_LIMIT = 32
 class ModuleCall:
     """One call, without its tensors.
 
-    arguments: by name. by_keyword: the names of those that came by keyword. number: the how-manieth call that began.
-    outputs: the leaves of what it returned, with their paths; None before it returned, or where it raised. failed: it
-    raised. tensors: tensors and objects by path, of inputs and outputs, where the observer keeps them.
+    Args:
+        arguments: By name.
+        by_keyword: The names of those that came by keyword.
+        number: The how-manieth call that began.
+        outputs: The leaves of what it returned, with their paths; None before it returned, or where it raised.
+        failed: It raised.
+        tensors: Tensors and objects by path, of inputs and outputs, where the observer keeps them.
     """
 
     arguments: dict[str, Tree]
@@ -66,7 +70,10 @@ class ModuleCall:
 class ObservedShape:
     """Calls with the same shapes, types and structure.
 
-    first: one of them. count: how many. constants: the values of their constants, by path, with counts.
+    Args:
+        first: One of them.
+        count: How many.
+        constants: The values of their constants, by path, with counts.
     """
 
     first: ModuleCall

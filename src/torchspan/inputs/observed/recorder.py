@@ -25,7 +25,12 @@ _OPEN_LIMIT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A call that has begun. call: None where it is not recorded. handled: the exception that was being handled."""
+    """A call that has begun.
+
+    Args:
+        call: None where it is not recorded.
+        handled: The exception that was being handled.
+    """
 
     call: ModuleCall | None
     handled: int
@@ -41,8 +46,10 @@ class _RecordingThread(threading.local):
 class ModuleRecorder:
     """Takes down the shapes of each call as it begins, and its outcome as it ends.
 
-    keep: of how many calls the tensors are kept. limit: the number of the first call that is not recorded; None: all are.
-    reads_caches: see `Reader`.
+    Args:
+        keep: Of how many calls the tensors are kept.
+        limit: The number of the first call that is not recorded; None: all are.
+        reads_caches: See `Reader`.
     """
 
     def __init__(

@@ -26,7 +26,8 @@ class WithheldName(str):
 class BoundCall:
     """The arguments of a call by the names that `CallSignature` gives them.
 
-    by_keyword: the names of those that came by keyword.
+    Args:
+        by_keyword: The names of those that came by keyword.
     """
 
     arguments: dict[str, Any]
@@ -113,7 +114,8 @@ class CallSignature:
     def find(self, name_or_position: str | int, what: str) -> str:
         """The name of an argument that a user gave as a name or as a position. Raises TypeError, ValueError.
 
-        what: which argument of torchspan's it was given in, for the message.
+        Args:
+            what: Which argument of torchspan's it was given in, for the message.
         """
         accepted = ", ".join(self.names)
         if isinstance(name_or_position, bool) or not isinstance(name_or_position, (str, int)):

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan.inputs.observed import caches
+from torchspan._base import reading
 from torchspan.inputs.observed.leaves import ABSENT, Absent, Constant, Leaf, NotWrittenError, Opaque, Path, TensorShape
 
 LEAVES_LIMIT = 4_096
@@ -36,7 +36,8 @@ class TooManyLeavesError(Exception):
 class Unknown:
     """In place of a container's context, where it is not known.
 
-    reason: why, as a part of a sentence.
+    Args:
+        reason: Why, as a part of a sentence.
     """
 
     reason: str
@@ -102,8 +103,10 @@ Tree = TensorShape | Constant | Absent | Opaque | Container
 class Reader:
     """Describes the arguments of one call.
 
-    values: filled with each tensor and each opaque object by its path, where it is given. reads_caches: whether caches of
-    transformers are containers even if the program has not registered them with pytree.
+    Args:
+        values: Filled with each tensor and each opaque object by its path, where it is given.
+        reads_caches: Whether caches of transformers are containers even if the program has not registered them with
+            pytree.
     """
 
     def __init__(self, values: dict[Path, Any] | None = None, *, reads_caches: bool = False) -> None:
@@ -135,8 +138,8 @@ class Reader:
             raise SymbolicCallError
         if kind in self._nodes or _is_named_tuple(kind):
             return self._container(value, path, self._taken_apart)
-        if self._reads_caches and caches.taken_apart(value) is not None:
-            return self._container(value, path, caches.taken_apart)
+        if self._reads_caches and taken_apart(value) is not None:
+            return self._container(value, path, taken_apart)
         return self._opaque(value, path, "its class is not registered with torch.utils._pytree")
 
     def _tensor_leaf(self, value: Any, path: Path) -> Leaf:
@@ -310,3 +313,48 @@ def _is_named_tuple(kind: type) -> bool:
 
 def _is_nested(tensor: Any) -> bool:
     return bool(getattr(tensor, "is_nested", False))
+
+
+# --- Caches of transformers -----------------------------------------------------------------------------------------
+# Registering the class would change the program: torch.export and torch.compile ask pytree. So torchspan takes these caches apart
+# itself, as transformers does where it registers them.
+_MODULE = "transformers.cache_utils"
+_OF_LAYERS = frozenset({"DynamicCache", "StaticCache"})
+_LAYERS = frozenset(
+    {"DynamicLayer", "DynamicSlidingWindowLayer", "DummyLayer", "StaticLayer", "StaticSlidingWindowLayer"}
+)
+"""Kinds of layers that have only keys and values in them."""
+_OF_CACHES = "EncoderDecoderCache"
+_PARTS = {"key_cache": "keys", "value_cache": "values"}
+"""Key in the cache as transformers flattens it, and the attribute of a layer."""
+
+TakenApart = tuple[tuple[str, ...], list[Any], Any]
+"""Keys, a part for each of them, and what pytree needs to make the cache."""
+
+
+def taken_apart(value: Any) -> TakenApart | None:
+    """What is in `value`, if its class is one of the caches that transformers has; otherwise None."""
+    kind = type(value)
+    name = reading.class_name(kind)
+    if reading.module_of(kind) != _MODULE or reading.attribute(sys.modules.get(_MODULE), name) is not kind:
+        return None
+    if name == _OF_CACHES:
+        names = ("self_attention_cache", "cross_attention_cache")
+        return names, [reading.attribute(value, name) for name in names], None
+    layers = reading.attribute(value, "layers")
+    if name not in _OF_LAYERS or type(layers) is not list or not all(map(_is_known, layers)):
+        return None
+    return tuple(_PARTS), [_of_layers(layers, part) for part in _PARTS.values()], [list(_PARTS), _windows(layers)]
+
+
+def _is_known(layer: Any) -> bool:
+    return reading.module_of(type(layer)) == _MODULE and reading.class_name(type(layer)) in _LAYERS
+
+
+def _of_layers(layers: Sequence[Any], name: str) -> list[Any]:
+    tensors = [reading.attribute(layer, name) for layer in layers]
+    return [tensor for tensor in tensors if tensor is not None]
+
+
+def _windows(layers: Sequence[Any]) -> list[Any]:
+    return [reading.attribute(layer, "sliding_window") for layer in layers]

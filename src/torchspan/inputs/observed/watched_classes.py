@@ -53,9 +53,12 @@ class WatchedClass:
     A class that the module takes from another one is watched too. If the module exports it lazily, as transformers does, it is
     watched once the program has imported the module that defines it. Nothing is imported for that.
 
-    path: `module:Class`; `module:Outer.Inner` for a nested class. made: gets the object, in the thread that made it; what it
-    raises is logged once and does not reach the program. refused: gets the reason, as a clause, if the imported module has no
-    such class. Raises ValueError where `path` names no class.
+    Raises ValueError where `path` names no class.
+
+    Args:
+        path: `module:Class`; `module:Outer.Inner` for a nested class.
+        made: Gets the object, in the thread that made it; what it raises is logged once and does not reach the program.
+        refused: Gets the reason, as a clause, if the imported module has no such class.
     """
 
     def __init__(self, path: str, make: Made, refused: Callable[[str], None] | None = None) -> None:

@@ -24,8 +24,10 @@ _Place = tuple[Path, int]
 class Limits:
     """How the limits of a varying dimension follow from its observed sizes.
 
-    percentile: the share of the calls, in percent, that the upper limit holds. headroom: what is added to the upper limit, as
-    a share of it. powers_of_two: the lower limit goes down, and the upper one up, to the next power of two.
+    Args:
+        percentile: The share of the calls, in percent, that the upper limit holds.
+        headroom: What is added to the upper limit, as a share of it.
+        powers_of_two: The lower limit goes down, and the upper one up, to the next power of two.
     """
 
     percentile: float = 100.0
@@ -55,7 +57,11 @@ class Limits:
         return 1 << (size - 1).bit_length() if self.powers_of_two else size
 
     def cut(self, sizes: Mapping[int, int]) -> int:
-        """The largest size that counts. sizes: with the numbers of calls, at least one."""
+        """The largest size that counts.
+
+        Args:
+            sizes: With the numbers of calls, at least one.
+        """
         needed = sum(sizes.values()) * self.percentile / 100
         total = 0
         for size in sorted(sizes):
@@ -66,13 +72,22 @@ class Limits:
 
 
 def infer_profile(alignment: Alignment, limits: Limits, has_batch: Callable[[str], bool]) -> InputProfile:
-    """The profile of the calls. has_batch: whether the first dimension of an argument's tensors is taken to vary."""
+    """The profile of the calls.
+
+    Args:
+        has_batch: Whether the first dimension of an argument's tensors is taken to vary.
+    """
     return _ProfileInference(alignment, limits, has_batch).profile()
 
 
 @dataclass(slots=True)
 class _Dimension:
-    """What is known of one dimension. low, high: its limits. counts: calls by size, of the calls that are kept."""
+    """What is known of one dimension.
+
+    Args:
+        low, high: Its limits.
+        counts: Calls by size, of the calls that are kept.
+    """
 
     observed: tuple[int, int]
     counts: Counter[int]

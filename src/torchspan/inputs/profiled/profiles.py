@@ -192,7 +192,11 @@ class InputProfile:
 
 
 def mark_dynamic(profile: InputProfile, tensors: Mapping[Path, Any]) -> int:
-    """Mark the dimensions that vary, and return how many. tensors: of one call. Raises ValueError, and marks nothing then."""
+    """Mark the dimensions that vary, and return how many. Raises ValueError, and marks nothing then.
+
+    Args:
+        tensors: Of one call.
+    """
     import torch
 
     shared = []

@@ -32,7 +32,8 @@ def limits_of(module: Any, signature: CallSignature) -> EngineLimits | None:
 
     It reads the graph and asks TensorRT for profiles. It compiles nothing and allocates nothing on the device.
 
-    signature: by which the calls of the module are known.
+    Args:
+        signature: By which the calls of the module are known.
     """
     fx: Any = sys.modules.get("torch.fx")
     if fx is None or not is_a(module, fx.GraphModule):

@@ -22,8 +22,9 @@ Shapes = Mapping[Path, tuple[int, ...]]
 class SizeRange:
     """The sizes that one dimension may have.
 
-    low, high: the smallest and the largest; high is None where there is no limit. opt: the size that the engine was optimized
-    for; None where that is not known.
+    Args:
+        low, high: The smallest and the largest; high is None where there is no limit.
+        opt: The size that the engine was optimized for; None where that is not known.
     """
 
     low: int
@@ -42,7 +43,9 @@ class SizeRange:
 class Outside:
     """A dimension whose size an engine was not built for.
 
-    axis: its position; None where the tensor has another number of dimensions, which then is `size`, `low` and `high`.
+    Args:
+        axis: Its position; None where the tensor has another number of dimensions, which then is `size`, `low` and
+            `high`.
     """
 
     path: Path
@@ -88,9 +91,11 @@ class Profile:
 class Fit:
     """How one shape compares with an engine.
 
-    profile: the number of the profile that it fits, or of the nearest one, with fewest dimensions outside. outside: empty where
-    it fits. is_at_opt: every dimension that may vary has the size that the engine was optimized for; None where no such
-    dimension is known.
+    Args:
+        profile: The number of the profile that it fits, or of the nearest one, with fewest dimensions outside.
+        outside: Empty where it fits.
+        is_at_opt: Every dimension that may vary has the size that the engine was optimized for; None where no such
+            dimension is known.
     """
 
     profile: int
@@ -100,7 +105,11 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class EngineLimits:
-    """What an engine was built for. profiles: at least one."""
+    """What an engine was built for.
+
+    Args:
+        profiles: At least one.
+    """
 
     profiles: tuple[Profile, ...]
 
@@ -119,8 +128,10 @@ class EngineLimits:
 class UsualSize:
     """The most frequent size of one dimension that may vary.
 
-    calls: how many calls have it. of: how many calls have this dimension and fit the profile. opt: the size that the engine was
-    optimized for.
+    Args:
+        calls: How many calls have it.
+        of: How many calls have this dimension and fit the profile.
+        opt: The size that the engine was optimized for.
     """
 
     path: Path
@@ -140,8 +151,10 @@ class UsualSize:
 class Drift:
     """How the calls until now compare with what an engine was built for.
 
-    calls: those whose shape is known. at_opt, outside: how many of them have opt in every dimension that may vary, and how many
-    do not fit. usual: of each dimension that may vary.
+    Args:
+        calls: Those whose shape is known.
+        at_opt, outside: How many of them have opt in every dimension that may vary, and how many do not fit.
+        usual: Of each dimension that may vary.
     """
 
     calls: int
@@ -162,7 +175,11 @@ class Drift:
 
 
 def drift(limits: EngineLimits, counted: Iterable[tuple[Shapes, Fit, int]]) -> Drift:
-    """Sum up calls. counted: shapes, how they fit the limits, and in how many calls they were."""
+    """Sum up calls.
+
+    Args:
+        counted: Shapes, how they fit the limits, and in how many calls they were.
+    """
     calls = at_opt = outside = 0
     sizes: dict[tuple[int, Path, int], Counter[int]] = {}
     opts: dict[tuple[int, Path, int], int] = {}
@@ -185,7 +202,9 @@ def drift(limits: EngineLimits, counted: Iterable[tuple[Shapes, Fit, int]]) -> D
 class LimitWatch:
     """Compares each shape with the limits once, reports each call outside of them, and knows how the others are distributed.
 
-    report: called at each call outside, in its thread and before the module runs, with the dimensions that lie outside.
+    Args:
+        report: Called at each call outside, in its thread and before the module runs, with the dimensions that lie
+            outside.
     """
 
     def __init__(self, limits: EngineLimits, report: Callable[[tuple[Outside, ...]], None]) -> None:

@@ -27,7 +27,10 @@ class ObservedProcess:
 
     A forked child has the objects, and counts from zero: the calls before the fork are the parent's.
 
-    paths: the classes, as `WatchedClass` takes them. Raises ValueError where one names no class.
+    Raises ValueError where one names no class.
+
+    Args:
+        paths: The classes, as `WatchedClass` takes them.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:

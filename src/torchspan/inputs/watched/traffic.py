@@ -48,10 +48,11 @@ Action = Callable[["CallShape"], None]
 class CallShape:
     """All calls of one shape.
 
-    number: the how-manieth shape it is, from 0 on; None for a call beyond `SHAPES_LIMIT`, whose shape is not kept.
-    tensors:
-    the tensors by path, in the order of the signature, with the devices of the first call. actions: what followers do
-    at each call of this shape. add_one: counts one call, without a lock.
+    Args:
+        number: The how-manieth shape it is, from 0 on; None for a call beyond `SHAPES_LIMIT`, whose shape is not kept.
+        tensors: The tensors by path, in the order of the signature, with the devices of the first call.
+        actions: What followers do at each call of this shape.
+        add_one: Counts one call, without a lock.
     """
 
     __slots__ = ("_left", "actions", "add_one", "number", "tensors")
@@ -90,8 +91,11 @@ class Follower(Protocol):
 class TrafficCounts:
     """What happened to the calls of one module.
 
-    calls: counted. beyond_limit: those of them of which only ranges are kept. unfit, symbolic, too_large, errors: not
-    counted, because they did not fit the signature, came from a tracer, had too many arguments, or torchspan failed.
+    Args:
+        calls: Counted.
+        beyond_limit: Those of them of which only ranges are kept.
+        unfit, symbolic, too_large, errors: Not counted, because they did not fit the signature, came from a tracer, had
+            too many arguments, or torchspan failed.
     """
 
     calls: int = 0
@@ -104,8 +108,10 @@ class TrafficCounts:
 
 @dataclass(frozen=True, slots=True)
 class TrafficSnapshot:
-    """What `Traffic` had at one moment. shapes: those that are kept with their counts, in the order in which they
-    appeared.
+    """What `Traffic` had at one moment.
+
+    Args:
+        shapes: Those that are kept with their counts, in the order in which they appeared.
     """
 
     shapes: list[tuple[CallShape, int]]
@@ -116,8 +122,9 @@ class TrafficSnapshot:
 class Traffic:
     """Counts the calls of one module by shape. Safe from any thread; what goes wrong in here never reaches the call.
 
-    every: one in so many calls is sampled, and the first of each shape. waiting: what followers keep of a sampled call until it
-    ends, by thread; the next call in the thread removes it.
+    Args:
+        every: One in so many calls is sampled, and the first of each shape.
+        waiting: What followers keep of a sampled call until it ends, by thread; the next call in the thread removes it.
     """
 
     def __init__(

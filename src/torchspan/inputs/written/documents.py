@@ -66,7 +66,9 @@ class InputFileError(ValueError):
 class Document:
     """What one file has.
 
-    observations: one for each class and method. unseen: why no object of a class was observed, by the class as the user named it.
+    Args:
+        observations: One for each class and method.
+        unseen: Why no object of a class was observed, by the class as the user named it.
     """
 
     observations: Sequence[Portable]
@@ -223,7 +225,11 @@ def read(file: str | os.PathLike[str]) -> Document:
 
 
 def parsed(content: bytes | str, name: str) -> Document:
-    """The document in a text. name: how messages name it. Raises InputFileError."""
+    """The document in a text. Raises InputFileError.
+
+    Args:
+        name: How messages name it.
+    """
     if len(content) > LARGEST:
         raise InputFileError(f"{name} has more than {LARGEST:,} bytes: it is not a file of observed inputs.")
     start = content[:200].decode("utf-8", "replace") if isinstance(content, bytes) else content[:200]
@@ -262,7 +268,11 @@ def parsed(content: bytes | str, name: str) -> Document:
 
 
 def one_of(document: Document, name: str | None, source: str) -> Portable:
-    """The observation of this name, or the only one there is. source: how messages name the document. Raises InputFileError."""
+    """The observation of this name, or the only one there is. Raises InputFileError.
+
+    Args:
+        source: How messages name the document.
+    """
     matching = [observation for observation in document.observations if name in {None, observation.name}]
     if len(matching) == 1:
         return matching[0]

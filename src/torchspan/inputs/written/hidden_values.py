@@ -120,7 +120,11 @@ def _is_structure(context: Any, names: frozenset[str]) -> bool:
 
 
 def _path(path: Path, containers: Mapping[Path, type], signature: CallSignature) -> Path:
-    """The path of a leaf. containers: the classes of the containers around it, by their paths."""
+    """The path of a leaf.
+
+    Args:
+        containers: The classes of the containers around it, by their paths.
+    """
     keys: list[Hashable] = [argument(str(path[0]), signature)]
     for index, key in enumerate(path[1:], 1):
         kind = containers.get(path[:index])

@@ -29,7 +29,8 @@ _COMMON = (*PLAIN, list, tuple, dict, OrderedDict, defaultdict, deque)
 class Named:
     """The base of classes that stand for one of another process; an object of it stands for a constant.
 
-    text: the `repr` of the constant; of one whose value is withheld, `?`, or `?default` for the default value.
+    Attributes:
+        text: The `repr` of the constant; of one whose value is withheld, `?`, or `?default` for the default value.
     """
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Any:
@@ -53,9 +54,13 @@ class NamedMapping(Named):
 class Portable:
     """What was observed of one method of one class.
 
-    kind: the class, as `name_of` says it. method: the method's name. absent: what stands for arguments in calls that lack them.
-    removed: arguments that were left out. has_values: whether values of constants, keys of dictionaries and names of keyword
-    arguments that `**kwargs` takes are in it.
+    Args:
+        kind: The class, as `name_of` says it.
+        method: The method's name.
+        absent: What stands for arguments in calls that lack them.
+        removed: Arguments that were left out.
+        has_values: Whether values of constants, keys of dictionaries and names of keyword arguments that `**kwargs`
+            takes are in it.
     """
 
     kind: str

@@ -36,7 +36,11 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class _ReportRow:
-    """What the table says of one leaf. rows: without the argument's name."""
+    """What the table says of one leaf.
+
+    Args:
+        rows: Without the argument's name.
+    """
 
     path: Path
     rows: tuple[Row, ...]
@@ -50,7 +54,10 @@ class _ReportRow:
 def report(name: str, snapshot: Snapshot, alignment: Alignment | None, findings: Sequence[Finding], width: int) -> str:
     """The table, and the findings below it.
 
-    name: the observed method. alignment: None where there are no calls. width: columns of the text.
+    Args:
+        name: The observed method.
+        alignment: None where there are no calls.
+        width: Columns of the text.
     """
     calls = snapshot.counts.completed
     kept = len(snapshot.shapes) if alignment is None else len(alignment.shapes)

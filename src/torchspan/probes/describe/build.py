@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from torchspan import semconv
@@ -12,6 +13,7 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute, whole_number
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
+from torchspan.probes.describe.artifacts import file_size as path_size
 from torchspan.probes.describe.common import LIST_LIMIT, UNKNOWN, engine_id, shape_list, tensorrt_dtype, without_none
 
 # --- TensorRT's log -------------------------------------------------------------------------------------------------
@@ -49,8 +51,11 @@ def tensorrt_line(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Line | None:
 class Wording(NamedTuple):
     """How some version reports that there was too little memory.
 
-    pattern: searched for, whatever the case. source: where the wording was seen. skips: set if the line reports that a tactic is
-    left out. Depending on the version, the two kinds, "skipping" and "request", come in pairs or alone.
+    Attributes:
+        pattern: Searched for, whatever the case.
+        source: Where the wording was seen.
+        skips: Set if the line reports that a tactic is left out. Depending on the version, the two kinds, "skipping"
+            and "request", come in pairs or alone.
     """
 
     pattern: str
@@ -189,3 +194,58 @@ def deserialized(_call: Call, result: Any, _scratch: Scratch) -> Facts:
 
 DESERIALIZE_FAILED = "engine_deserialize_failed"
 """`error.type` if the bytes gave no engine."""
+
+
+# --- The ONNX parser ------------------------------------------------------------------------------------------------
+PARSE_FAILED = "onnx_parse_failed"
+"""`error.type` of a parse that failed and left no error; else `onnx_` and the parser's own class of error."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeParse:
+    """What is read of a parser before it parses.
+
+    Attributes:
+        network: The network that the parser fills; None if it is not known.
+        errors: The length of the parser's list of errors.
+    """
+
+    network: Any
+    errors: int
+
+
+def model_size(call: Call) -> Facts:
+    """`OnnxParser.parse(self, model, path=None)`: the model is any buffer."""
+    return without_none({semconv.MODEL_SIZE: reading.size(call.get("model", position=1))})
+
+
+def file_size(call: Call) -> Facts:
+    """`OnnxParser.parse_from_file(self, model)`: `model` is a path."""
+    return without_none({semconv.MODEL_SIZE: path_size(call.get("model", position=1))})
+
+
+def parsed(call: Call, result: Any, _scratch: Scratch) -> Facts:
+    """Whether it succeeded. If not, the reason, from the errors that this parse added."""
+    before = call.before
+    failed = reading.switch(result) is False
+    if before is None or not call.args or not reading.is_of_library(type(call.args[0])):
+        return {semconv.ERROR_TYPE: PARSE_FAILED} if failed else {}
+    parser = call.args[0]
+    errors = [parser.get_error(index) for index in range(before.errors, parser.num_errors)]
+    facts: Facts = {
+        semconv.NETWORK_LAYERS: reading.whole_number(reading.attribute(before.network, "num_layers")),
+        semconv.PARSER_ERRORS: len(errors),
+    }
+    return without_none({**facts, **_failure(errors)} if failed else facts)
+
+
+def _failure(parser_errors: list[Any]) -> Facts:
+    errors = [error for error in parser_errors if reading.is_of_library(type(error))]
+    if not errors:
+        return {semconv.ERROR_TYPE: PARSE_FAILED}
+    operators = dict.fromkeys(error.node_operator() for error in errors if error.node_operator())
+    return {
+        semconv.ERROR_TYPE: f"onnx_{errors[0].code().name.lower()}",
+        semconv.PARSER_ERROR: errors[0].desc(),
+        semconv.PARSER_FAILED_OPERATORS: list(operators)[:LIST_LIMIT] or None,
+    }

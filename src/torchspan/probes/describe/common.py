@@ -34,8 +34,9 @@ def engine_id(serialized: Any) -> str | None:
     blocks. Two different builds differ in their plan's first blocks or nearly everywhere. A refit of a few weights may fall
     between the blocks.
 
-    serialized: bytes, TensorRT's IHostMemory, or another contiguous buffer of Python's or of a library's. (Since Python 3.12 a
-    class may define `__buffer__`.)
+    Args:
+        serialized: Bytes, TensorRT's IHostMemory, or another contiguous buffer of Python's or of a library's. (Since
+            Python 3.12 a class may define `__buffer__`.)
     """
     if not reading.exactly(serialized, *_BUFFERS) and not reading.is_of_library(type(serialized)):
         return None
@@ -298,5 +299,9 @@ def without_none(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def first_match(classes: Iterable[tuple[str, str]], text: str, otherwise: str) -> str:
-    """The class of the first expression that the text matches at its beginning. classes: expression and class."""
+    """The class of the first expression that the text matches at its beginning.
+
+    Args:
+        classes: Expression and class.
+    """
     return next((name for form, name in classes if re.match(form, text)), otherwise)

@@ -20,12 +20,32 @@ from torchspan.probes.describe.common import (
     children,
     inputs,
     model_class,
+    node_count,
     operator_name,
     stand_in,
     without_none,
 )
 from torchspan.semconv import FallbackReason
 
+
+# --- graphs before and after a transformation -----------------------------------------------------------------------
+def graph_in(call: Call) -> Facts:
+    """The graph, module or exported program that the first argument is."""
+    first = call.args[0] if call.args else next(iter(call.kwargs.values()), None)
+    return without_none({semconv.NODES_BEFORE: node_count(first)})
+
+
+def graph_out(_call: Call, result: Any, _scratch: Scratch) -> Facts:
+    """The graph that came back."""
+    return without_none({semconv.NODES_AFTER: node_count(result)})
+
+
+def lowering_pass(name: str, call: Call) -> Facts:
+    """One pass of a pass manager, by its function's name."""
+    return {semconv.PASS_NAME: name, **graph_in(call)}
+
+
+# ------------------------------------------------------------------------------------------------------------------
 Facts = dict[str, Any]
 
 ENGINE_PREFIX = "_run_on_acc"
@@ -272,3 +292,45 @@ def program_given(name: str) -> Callable[[Call], Any]:
         return setting if kind is not None and issubclass(type(setting), kind) else None
 
     return pick
+
+
+# --- new weights for built engines ----------------------------------------------------------------------------------
+def refit_module_weights(call: Call) -> Facts:
+    """`torch_tensorrt.dynamo.refit_module_weights(compiled_module, new_weight_module, in_place=)`."""
+    return without_none(
+        {
+            semconv.ENTRY_POINT: "torch_tensorrt.dynamo.refit_module_weights",
+            semconv.MODEL_CLASS: model_class(call.get("new_weight_module")),
+            semconv.REFIT_IN_PLACE: reading.switch(call.get("in_place")),
+        }
+    )
+
+
+def mutable_refit(call: Call) -> Facts:
+    """`MutableTorchTensorRTModule.refit_gm(self)`: the module noticed at a call that its weights were changed."""
+    return without_none(
+        {
+            semconv.ENTRY_POINT: "torch_tensorrt.MutableTorchTensorRTModule",
+            semconv.MODEL_CLASS: model_class(attribute(call.get("self"), "original_model")),
+            semconv.REFIT_IN_PLACE: True,
+        }
+    )
+
+
+def refitted(_call: Call, result: Any, scratch: Scratch) -> Facts:
+    """The module with the new weights. Without an engine, it is a model that was skipped and runs in PyTorch."""
+    names = [
+        *(name for name, _ in children(result)),
+        *reading.instance_dict(result),
+    ]  # the others of an inlined program
+    engines = {name for name in names if name.startswith(ENGINE_PREFIX)}
+    if engines:
+        plan: Facts = scratch.get(fallback.PLAN, {})
+        return {**plan, semconv.ENGINE_COUNT: len(engines)}
+    facts = skipped(result, scratch)
+    return {key: facts[key] for key in facts if key != semconv.ENGINES_SIZE}
+
+
+def outputs_match(_call: Call, result: Any, _scratch: Scratch) -> Facts:
+    """`check_module_output` returns whether the refitted module computes what the model does. A difference is only logged."""
+    return without_none({semconv.REFIT_OUTPUTS_MATCH: reading.switch(result)})

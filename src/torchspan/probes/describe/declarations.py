@@ -26,8 +26,11 @@ _READ = 2_000
 class Declaration(NamedTuple):
     """One use of an API.
 
-    api: its name (`semconv.Declared`). function: the qualified name of what it was applied to. reason: the program's own words.
-    where: the place in the program that reached it.
+    Attributes:
+        api: Its name (`semconv.Declared`).
+        function: The qualified name of what it was applied to.
+        reason: The program's own words.
+        where: The place in the program that reached it.
     """
 
     api: str
@@ -68,7 +71,8 @@ _NO_REASON = ("", "None")
 def of_break(text: str) -> Declaration | None:
     """The declaration that asked for a graph break or a skipped frame; None for a break that nothing asked for.
 
-    text: the whole reason of the break, as in an exception, a `GraphCompileReason` and `CompilationMetrics`.
+    Args:
+        text: The whole reason of the break, as in an exception, a `GraphCompileReason` and `CompilationMetrics`.
     """
     text = text[:_READ]
     first = text.partition("\n")[0]

@@ -36,7 +36,8 @@ def asked(call: Call) -> list[str] | None:
 def listed(model: Any, shapes: Any) -> list[str] | None:
     """The first `LIST_LIMIT` dimensions that are to be dynamic, each with its range or its hint; None if there is none.
 
-    shapes: the specification, as `torch.export.export` takes it.
+    Args:
+        shapes: The specification, as `torch.export.export` takes it.
     """
     first: dict[int, str] = {}
     dimensions = []

@@ -12,7 +12,7 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe import dynamic_shapes, lowering
+from torchspan.probes.describe import compilation, dynamic_shapes
 from torchspan.probes.describe.common import (
     LIST_LIMIT,
     UNKNOWN,
@@ -71,7 +71,7 @@ def decompose(call: Call) -> Facts:
     """`ExportedProgram.run_decompositions(self, decomp_table)`."""
     table = call.get("decomp_table")
     return without_none(
-        {**lowering.graph_in(call), semconv.DECOMPOSITIONS_COUNT: len(table) if type(table) is dict else None}
+        {**compilation.graph_in(call), semconv.DECOMPOSITIONS_COUNT: len(table) if type(table) is dict else None}
     )
 
 
@@ -139,7 +139,7 @@ def decomposed(call: Call, result: Any, scratch: Scratch) -> Facts:
     counts = sorted(
         ((operator_name(target), count) for target, count in gone.values()), key=lambda row: (-row[1], row[0])
     )
-    facts = lowering.graph_out(call, result, scratch)
+    facts = compilation.graph_out(call, result, scratch)
     if counts:
         facts[semconv.DECOMPOSED_NAMES] = [name for name, _ in counts[:LIST_LIMIT]]
         facts[semconv.DECOMPOSED_COUNTS] = [count for _, count in counts[:LIST_LIMIT]]

@@ -188,7 +188,8 @@ def totals(operators: Counter[str], pieces: Counter[str]) -> Facts:
 def facts(left: Left, pieces: Counter[str], scratch: Scratch) -> Facts:
     """The attributes for what was left: operators, counts and reasons as parallel lists, most frequent first.
 
-    pieces: how many pieces of the graph each reason left.
+    Args:
+        pieces: How many pieces of the graph each reason left.
     """
     if not left:
         return {}

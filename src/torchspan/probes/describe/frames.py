@@ -67,7 +67,11 @@ def graph_break(call: Call) -> GraphBreak | None:
 
 
 def of_reason(reason: str, kind: str | None = None) -> Facts:
-    """Class, type and explanation. kind: the type, if it is not the first line of the reason."""
+    """Class, type and explanation.
+
+    Args:
+        kind: The type, if it is not the first line of the reason.
+    """
     kind = kind or reason.lstrip().partition("\n")[0]
     explained = _EXPLANATION.search(reason)
     return without_none(
@@ -102,7 +106,8 @@ def function(code: Any, receiver: type | None = None) -> Facts:
 
     A method that a decorator has replaced by its own function is called as in its class: `Net.forward`, not `wrapper`.
 
-    receiver: the class of the first argument.
+    Args:
+        receiver: The class of the first argument.
     """
     if type(code) is not CodeType:
         return {}
@@ -170,9 +175,12 @@ _LIMIT = "Dynamo recompile limit exceeded"
 class Ending:
     """How the compilation of a frame ends.
 
-    metrics: what Dynamo has measured; None if that is not known. error: the exception of the compilation. swallowed: class of a
-    failure that the backend caught, if it is known. is_whole: whether a graph break is an error. suppresses_errors: whether
-    Dynamo runs eagerly what it fails to compile.
+    Args:
+        metrics: What Dynamo has measured; None if that is not known.
+        error: The exception of the compilation.
+        swallowed: Class of a failure that the backend caught, if it is known.
+        is_whole: Whether a graph break is an error.
+        suppresses_errors: Whether Dynamo runs eagerly what it fails to compile.
     """
 
     metrics: Any

@@ -42,7 +42,12 @@ _IDENTIFIER = re.compile(r"[\w.]{1,256}")
 
 
 class Refusal(NamedTuple):
-    """validators: their names. arguments: those of the node, each with its data type if it has one."""
+    """How a node was refused.
+
+    Attributes:
+        validators: The names of the validators.
+        arguments: The arguments of the node, each with its data type if it has one.
+    """
 
     validators: str
     arguments: str

@@ -8,7 +8,7 @@ from functools import partial
 from torchspan import phase, semconv
 from torchspan.probes._actions import Annotate, Record, Shares, Step
 from torchspan.probes._probe import Function, Method, Probe
-from torchspan.probes.describe import compilation, export, export_failure, lowering
+from torchspan.probes.describe import compilation, export, export_failure
 
 _row = partial(Probe, library="torch")
 
@@ -48,7 +48,7 @@ PROBES: tuple[Probe, ...] = (
     ),
     _row(
         target=Function("torch.export._trace:_export_to_torch_ir"),
-        action=Record(phase.EXPORT_CAPTURE, end=lowering.graph_out, within=(phase.EXPORT,)),
+        action=Record(phase.EXPORT_CAPTURE, end=compilation.graph_out, within=(phase.EXPORT,)),
         why="a strict export's time in Dynamo, which is most of it",
     ),
     _row(

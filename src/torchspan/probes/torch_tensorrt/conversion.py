@@ -5,32 +5,31 @@ from __future__ import annotations
 
 from torchspan import phase, semconv
 from torchspan.probes._actions import Annotate, Record, Shares, Step, Tally, Tap, Watch
-from torchspan.probes._probe import Function, InnerName, Method, Probe, WatchedObject
+from torchspan.probes._probe import Function, InnerName, Method, Probe, WatchedObject, torch_tensorrt_probe
 from torchspan.probes.describe import cache, conversion, failure
-from torchspan.probes.torch_tensorrt._row import row
 
 _CONVERT = (
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.conversion._conversion:convert_module"),
         action=Record(phase.CONVERT, start=conversion.convert),
         why="one subgraph on its way to an engine",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.conversion._conversion:interpret_module_to_result"),
         action=Annotate((phase.CONVERT, phase.CONVERT_TO_ENGINE), start=cache.availability, end=conversion.interpreted),
         why="returns the engine's bytes, from the cache or from a build; decides whether to use the cache",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.conversion._symbolic_shape_capture:extract_symbolic_shape_expressions"),
         action=Step(),
         why="output shapes as functions of input shapes",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo._engine_cache:BaseEngineCache.get_hash"),
         action=Step(),
         why="hashing the subgraph for the engine cache",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.conversion._conversion:pull_cached_engine"),
         action=Record(
             phase.CACHE_LOOKUP,
@@ -43,28 +42,28 @@ _CONVERT = (
         ),
         why="the engine-cache lookup; it refits the engine after a hit, so a hit takes time",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo._engine_cache:BaseEngineCache.check"),
         action=Step(tally=Tally((phase.CACHE_LOOKUP, phase.CACHE_INSERT), cache.count_read, counts_failures=True)),
         why="reading from a cache store, including the user's (unless it overrides `check`)",
     ),
-    row(
+    torch_tensorrt_probe(
         target=InnerName("torch_tensorrt.dynamo._engine_cache:pickle.loads"),
         action=Tally((phase.CACHE_LOOKUP,), cache.count_unpickled, counts_failures=True),
         why="the packed entry as it is read, from any cache: its size, and the fact that it existed, where the library "
         "then reports that there was none",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo._settings:settings_are_compatible"),
         action=Tally((phase.CACHE_LOOKUP,), cache.count_settings),
         why="which settings of an entry differ; upstream raises a bare AssertionError",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt._Input:Input.equivalent_spec"),
         action=Tally((phase.CACHE_LOOKUP,), cache.count_input),
         why="whether an entry was built for these inputs; upstream raises a bare AssertionError",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo._refit:_refit_single_trt_engine_with_gm"),
         action=Step(
             tally=Tally((phase.CACHE_LOOKUP,), cache.count_refit, counts_failures=True),
@@ -72,73 +71,73 @@ _CONVERT = (
         ),
         why="what a cache hit costs: the engine gets this model's weights, and is another engine from then on",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.conversion._conversion:insert_engine_to_cache"),
         action=Record(phase.CACHE_INSERT, start=cache.key, end=cache.inserted, failed=cache.insertion_failed),
         why="a new engine goes into the cache",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo._engine_cache:BaseEngineCache.insert"),
         action=Step(),
         why="writing to a cache store",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo._engine_cache:BaseEngineCache.pack"),
         action=Tally((phase.CACHE_INSERT,), cache.count_packed),
         why="the packed entry as it is stored, in any cache: its size",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo._engine_cache:DiskEngineCache.clear_cache"),
         action=Tally((phase.CACHE_INSERT,), cache.count_evicted, before=cache.entries),
         why="entries removed for a new one",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo._engine_cache:DiskEngineCache.save"),
         action=Tally((phase.CACHE_INSERT,), cache.count_saved, before=cache.free_bytes),
         why="a refused entry is a line in the log and counts as inserted",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter.run"),
         action=Watch(),
         why="runs network, configuration and build in this order; each has its own hook",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._construct_trt_network_def"),
         action=Record(phase.CONSTRUCT_NETWORK, end=conversion.network, failed=failure.conversion),
         why="runs the converters; __init__ is left alone, because the Debugger replaces it and restores what it found",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter.run_node"),
         action=Tally((phase.CONSTRUCT_NETWORK,), conversion.count_converter),
         why="converter time by kind of operator; converters come from a registry, not by name",
     ),
-    row(
+    torch_tensorrt_probe(
         target=WatchedObject("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRT_INTERPRETER_CALL_PRE_OBSERVER"),
         action=Watch(),
         why="the library's only observer; it fires where construct_network starts, and only in the thread that "
         "registered (its callbacks are in a context variable)",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.observer:Observer.observe"),
         action=Tap("observers:observe"),
         why="the library's observers, and functions that a program decorates with its @observable, in every thread",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._populate_trt_builder_config"),
         action=Step(),
         why="the builder's configuration, which is read when the build starts",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._create_timing_cache"),
         action=Step(annotate=Annotate((phase.CONVERT,), start=conversion.timing_cache_in)),
         why="reading the timing cache (nothing on TensorRT-RTX)",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._save_timing_cache"),
         action=Step(annotate=Annotate((phase.CONVERT,), end=conversion.timing_cache_out)),
         why="writing the timing cache (nothing on TensorRT-RTX)",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._save_weight_mapping"),
         action=Step(),
         until=(2, 12),
@@ -147,7 +146,7 @@ _CONVERT = (
 )
 
 _LOG = (
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.logging:_TRTLogger.log"),
         action=Tap("log:line"),
         why="TensorRT calls it for every line of its log, whatever the level; a handler would see only what the level "

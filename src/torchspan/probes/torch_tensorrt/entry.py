@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from torchspan import phase
 from torchspan.probes._actions import Annotate, Record, Shares, Step, Watch
-from torchspan.probes._probe import Function, Method, Probe
-from torchspan.probes.describe import artifacts, compilation, refit
-from torchspan.probes.torch_tensorrt._row import row
+from torchspan.probes._probe import Function, Method, Probe, torch_tensorrt_probe
+from torchspan.probes.describe import artifacts, compilation
 
 _ENTRY = (
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt._compile:compile"),
         action=Record(
             phase.COMPILE,
@@ -22,7 +21,7 @@ _ENTRY = (
         ),
         why="torch_tensorrt.compile, the entry point most programs call",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo._compiler:compile"),
         action=Record(
             phase.COMPILE,
@@ -33,17 +32,17 @@ _ENTRY = (
         ),
         why="torch_tensorrt.dynamo.compile; below torch_tensorrt.compile it adds its settings to that span",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.backend.backends:torch_tensorrt_backend"),
         action=Watch(),
         why="the entry 'tensorrt' of Dynamo's registry; replacing it there would remove its tags",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.backend.backends:aot_torch_tensorrt_aten_backend"),
         action=Watch(),
         why="hands every torch.compile graph to _pretraced_backend, directly or through aot_autograd",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.backend.backends:_pretraced_backend"),
         action=Record(
             phase.COMPILE,
@@ -59,7 +58,7 @@ _ENTRY = (
 )
 
 _OTHER_ENTRIES = (
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt._compile:cross_compile_for_windows"),
         action=Record(
             phase.COMPILE,
@@ -68,7 +67,7 @@ _OTHER_ENTRIES = (
         ),
         why="compiles and saves for Windows",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo._compiler:cross_compile_for_windows"),
         action=Record(
             phase.COMPILE,
@@ -77,7 +76,7 @@ _OTHER_ENTRIES = (
         ),
         why="the same for an exported program, without saving",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt._compile:convert_method_to_trt_engine"),
         action=Record(
             phase.CONVERT_TO_ENGINE,
@@ -85,7 +84,7 @@ _OTHER_ENTRIES = (
         ),
         why="a module becomes the bytes of one engine",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo._compiler:convert_exported_program_to_serialized_trt_engine"),
         action=Record(
             phase.CONVERT_TO_ENGINE,
@@ -98,7 +97,7 @@ _OTHER_ENTRIES = (
         ),
         why="the same for an exported program; there is no partitioning, so every operator has to be supported",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.compile"),
         action=Record(
             phase.COMPILE,
@@ -109,52 +108,54 @@ _OTHER_ENTRIES = (
         ),
         why="a module that compiles itself: exports first, then calls dynamo.compile",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.refit_gm"),
-        action=Record(phase.REFIT, start=refit.mutable_refit, failed=compilation.failed),
+        action=Record(phase.REFIT, start=compilation.mutable_refit, failed=compilation.failed),
         why="a module that refits itself when its weights have changed; a failed refit is followed by a compilation",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo._refit:refit_module_weights"),
-        action=Record(phase.REFIT, start=refit.refit_module_weights, end=refit.refitted, failed=compilation.failed),
+        action=Record(
+            phase.REFIT, start=compilation.refit_module_weights, end=compilation.refitted, failed=compilation.failed
+        ),
         why="new weights for a compiled module; lowers and partitions the new program, then refits engine by engine",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.utils:check_module_output"),
-        action=Annotate((phase.REFIT,), end=refit.outputs_match),
+        action=Annotate((phase.REFIT,), end=compilation.outputs_match),
         why="verify_output: a difference is only logged",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt._compile:save"),
         action=Record(phase.SAVE, start=artifacts.save, end=artifacts.saved),
         why="torch_tensorrt.save, every format",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo._compiler:save_cross_compiled_exported_program"),
         action=Record(phase.SAVE, start=artifacts.save_cross_compiled, end=artifacts.saved),
         why="saves what was compiled for Windows",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.save"),
         action=Record(phase.SAVE, start=artifacts.save_mutable, end=artifacts.saved),
         why="saves a mutable module",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo._exporter:export"),
         action=Step(),
         why="makes an exported program of the compiled module, by changing its graph or by exporting it again",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt._compile:load"),
         action=Record(phase.LOAD, start=artifacts.load, end=artifacts.loaded),
         why="torch_tensorrt.load: tries torch.export.load, then torch.jit.load",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo._compiler:load_cross_compiled_exported_program"),
         action=Record(phase.LOAD, start=artifacts.load_cross_compiled, end=artifacts.loaded),
         why="loads, on Windows, what was compiled for Windows",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.load"),
         action=Record(phase.LOAD, start=artifacts.load_mutable, end=artifacts.loaded),
         why="loads a mutable module",

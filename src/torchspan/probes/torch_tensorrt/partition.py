@@ -5,38 +5,37 @@ from __future__ import annotations
 
 from torchspan import phase
 from torchspan.probes._actions import Annotate, Record, Shares, Step, Tally
-from torchspan.probes._probe import Function, Method, Probe
+from torchspan.probes._probe import Function, Method, Probe, torch_tensorrt_probe
 from torchspan.probes.describe import compilation, fallback, partition
-from torchspan.probes.torch_tensorrt._row import row
 
 _PLANNED = Shares((phase.COMPILE, phase.REFIT), keys=fallback.UNSUPPORTED_KEYS, scratch=(fallback.PLAN,))
 
 _PARTITION = (
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo._compiler:compile_module"),
         action=Annotate(
             (phase.COMPILE,), start=compilation.compile_module_settings, end=compilation.compile_module_result
         ),
         why="partition and conversion of every route; knows the engines, and returns its argument when it skips",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.partitioning.common:get_graph_converter_support"),
         action=Annotate((phase.COMPILE, phase.REFIT), end=compilation.converter_support),
         why="counts supported operators before anything is decided",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method(
             "torch_tensorrt.dynamo.partitioning._global_partitioner:TorchTensorRTOperatorSupport.is_node_supported"
         ),
         action=Tally((phase.PARTITION, phase.COMPILE, phase.REFIT), fallback.count_verdict),
         why="the verdict on each node; the library adds up all causes in one counter",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.partitioning._adjacency_partitioner:OpSupportTester.is_node_supported"),
         action=Tally((phase.PARTITION, phase.COMPILE, phase.REFIT), fallback.count_verdict),
         why="the verdict on each node in the fast partitioner",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.partitioning._adjacency_partitioner:partition"),
         action=Record(
             phase.PARTITION,
@@ -47,7 +46,7 @@ _PARTITION = (
         ),
         why="the fast partitioner, the default",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.partitioning._global_partitioner:partition"),
         action=Record(
             phase.PARTITION,
@@ -58,17 +57,17 @@ _PARTITION = (
         ),
         why="the global partitioner, if it is chosen or the fast one has failed",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.partitioning._resource_partitioner:resource_partition"),
         action=Record(phase.PARTITION, start=partition.partitioner("resource"), end=partition.subgraphs),
         why="splits subgraphs further so that building fits into memory",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.partitioning.common:construct_submodule_inputs"),
         action=Step(),
         why="computes the shapes of each engine's inputs",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo._DryRunTracker:dryrun_stats_display"),
         action=Step(),
         why="the library's own report, with which tests compare torchspan's counts",

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from torchspan import phase
 from torchspan.probes._actions import Arguments, Creates, Record, Runs, Step, Tap, Watch
-from torchspan.probes._probe import CustomOperator, Method, Probe
+from torchspan.probes._probe import CustomOperator, Method, Probe, torch_tensorrt_probe
 from torchspan.probes.describe import conversion, execution
-from torchspan.probes.torch_tensorrt._row import row
 
 _RUN = (
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.runtime._TorchTensorRTModule:TorchTensorRTModule.setup_engine"),
         action=Record(
             phase.SETUP_ENGINE,
@@ -20,7 +19,7 @@ _RUN = (
         ),
         why="makes a runnable engine of a serialized one",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method(
             "torch_tensorrt.dynamo.runtime._PythonTorchTensorRTModule:PythonTorchTensorRTModule.setup_engine"
         ),
@@ -33,25 +32,25 @@ _RUN = (
         until=(2, 12),
         why="the same in the older Python runtime",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine._setup_engine"),
         action=Tap("engines:made"),
         since=(2, 13),
         why="every engine of the Python runtime is made here, including loaded ones; its first run is always recorded",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine.execute"),
         action=Watch(),
         since=(2, 13),
         why="called by the operator in the Python runtime; the C++ runtime has no such place, so the operator is hooked",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine._create_execution_context"),
         action=Step(),
         since=(2, 13),
         why="makes the execution context late, at the first run; one reason why that run is slow",
     ),
-    row(
+    torch_tensorrt_probe(
         target=CustomOperator("torch.ops:tensorrt.execute_engine"),
         action=Runs(
             phase=phase.EXECUTE,
@@ -62,12 +61,12 @@ _RUN = (
         why="one run of one engine: the operator that modules, recompiled programs and reloaded programs call; its "
         "Python entry is replaced (torch._ops), so graphs do not break and fake tensors are left alone",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.runtime._TorchTensorRTModule:TorchTensorRTModule.forward"),
         action=Watch(),
         why="calls the operator; a wrapper here would break graphs, and count each run twice",
     ),
-    row(
+    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.runtime._PythonTorchTensorRTModule:PythonTorchTensorRTModule.forward"),
         action=Runs(phase=phase.EXECUTE, describe=execution.execute),
         until=(2, 12),
