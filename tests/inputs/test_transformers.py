@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Observed `generate()` of a transformers model with random weights: prefill and decode, with and without a cache."""
 
+from inspect import signature
+
 import pytest
 import torch
 from transformers import DynamicCache, EncoderDecoderCache, LlamaConfig, LlamaForCausalLM, StaticCache
@@ -13,6 +15,8 @@ from torchspan.inputs.written.documents import text_of
 
 tree_leaves = torch.utils._pytree.tree_leaves
 DYNAMIC = torch.export.Dim.DYNAMIC
+# transformers 5.24 renamed the argument to "cache".
+CACHE = "past_key_values" if "past_key_values" in signature(LlamaForCausalLM.forward).parameters else "cache"
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +69,12 @@ def test_a_cache_without_tensors_is_a_missing_argument(observed, registered_cach
     observer = observed()
     prefill = observer.infer_arguments(0)
     assert prefill["input_ids"].shape == (2, 5)
-    assert [tuple(each.shape) for each in torch.utils._pytree.tree_leaves(prefill["past_key_values"])] == [
-        (2, 2, 5, 8)
-    ] * 4
+    assert [tuple(each.shape) for each in torch.utils._pytree.tree_leaves(prefill[CACHE])] == [(2, 2, 5, 8)] * 4
 
 
 def test_the_example_is_a_decode_step_with_its_cache_and_more_than_one_token(observed, registered_cache):
     arguments = observed().infer_arguments()
-    assert type(arguments["past_key_values"]) is DynamicCache
+    assert type(arguments[CACHE]) is DynamicCache
     assert (arguments["input_ids"].shape, arguments["position_ids"].shape) == ((2, 5), (2, 5))
 
 
@@ -85,7 +87,7 @@ def test_a_cache_comes_out_of_a_file_without_values(observed, registered_cache):
         )
     assert again.infer_dynamic_shapes() == observer.infer_dynamic_shapes()
     made = again.infer_arguments()
-    assert type(made["past_key_values"]) is DynamicCache
+    assert type(made[CACHE]) is DynamicCache
     assert [(name, tuple(each.shape)) for name, value in made.items() for each in tree_leaves(value)] == [
         (name, tuple(each.shape)) for name, value in observer.infer_arguments().items() for each in tree_leaves(value)
     ]
@@ -105,11 +107,11 @@ def test_prefill_and_decode_of_a_generation_are_two_phases_of_its_profile(observ
     assert {(each.min_shape, each.opt_shape, each.max_shape) for each in profile if each.path[0] == "input_ids"} == {
         ((2, 1), (2, 5), (2, 5))
     }
-    caches = [each for each in profile if each.path[0] == "past_key_values"]
+    caches = [each for each in profile if each.path[0] == CACHE]
     assert [(each.min_shape, each.opt_shape, each.max_shape) for each in caches] == [
         ((2, 2, 5, 8), (2, 2, 5, 8), (2, 2, 7, 8))
     ] * 4
-    assert [(each.kind, each.path) for each in profile.findings] == [("opt", ""), ("optional", "past_key_values")]
+    assert [(each.kind, each.path) for each in profile.findings] == [("opt", ""), ("optional", CACHE)]
     assert profile.findings[1].message.startswith(
         "It is missing in 1 of 4 calls. An exported program takes it in every"
     )
@@ -120,14 +122,12 @@ def test_a_decode_step_with_its_cache_is_exported_with_the_observed_ranges(obser
     assert [each.kind for each in exported.findings] == ["opt", "optional"]
     ranges = {(int(each.lower), int(each.upper)) for each in exported.program.range_constraints.values()}
     assert ranges == {(2, 5), (5, 7)}
-    assert [each.max_shape for each in exported.inputs if each and each.path[0] == "past_key_values"] == [
-        (2, 2, 7, 8)
-    ] * 4
+    assert [each.max_shape for each in exported.inputs if each and each.path[0] == CACHE] == [(2, 2, 7, 8)] * 4
 
 
 def test_the_lengths_of_the_cache_vary(observed, registered_cache):
     shapes_of = observed().infer_dynamic_shapes(set_batch_dimension_for={"input_ids"})
-    assert torch.utils._pytree.tree_leaves(shapes_of["past_key_values"]) == [DYNAMIC] * 4
+    assert torch.utils._pytree.tree_leaves(shapes_of[CACHE]) == [DYNAMIC] * 4
     assert shapes_of["input_ids"] == {0: DYNAMIC, 1: DYNAMIC}
 
 
@@ -136,7 +136,7 @@ def test_a_size_of_one_in_each_decode_step_is_a_finding(observed, registered_cac
 
 
 def test_a_cache_that_is_not_registered_is_a_finding_and_generates(observed):
-    assert ("opaque", "past_key_values") in kinds(observed())
+    assert ("opaque", CACHE) in kinds(observed())
 
 
 def test_what_is_inferred_without_a_cache_exports(observed, model):
@@ -177,12 +177,12 @@ def test_a_cache_of_a_program_that_registers_nothing_is_recorded_as_a_registered
 def test_a_cache_of_a_program_that_registers_nothing_can_be_made_where_its_class_is_registered(request):
     assert DynamicCache not in torch.utils._pytree.SUPPORTED_NODES
     observer = InputObserver.from_json(generated())
-    assert ("opaque", "past_key_values") not in kinds(observer)
+    assert ("opaque", CACHE) not in kinds(observer)
     request.getfixturevalue("registered_cache")
     observer.remove_inputs(
         {"use_cache", "logits_to_keep", *(found.path for found in observer.findings() if found.kind == "kwargs")}
     )
-    cache = observer.infer_arguments()["past_key_values"]
+    cache = observer.infer_arguments()[CACHE]
     assert type(cache) is DynamicCache
     assert [tuple(each.shape) for each in tree_leaves(cache)] == [(2, 2, 5, 8)] * 4
 

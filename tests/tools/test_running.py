@@ -48,6 +48,7 @@ def test_free_ports_are_different_and_can_be_listened_on_and_no_outgoing_connect
     assert max(ports) < 32_768
     for port in ports:
         with socket.socket() as listening:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as programs that listen do
             listening.bind(("127.0.0.1", port))
 
 
