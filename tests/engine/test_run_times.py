@@ -59,7 +59,7 @@ def test_when_nothing_takes_them_away_a_bounded_number_is_held(times, caplog):
     times.want(fails)
     for number in range(5 * HELD):
         times.add(number)
-    assert len(list(times.take())) == 2 * HELD
+    assert HELD <= len(times.take()) < 2 * HELD
     assert len(caplog.messages) == 2, "said once, and when given up"
 
 

@@ -20,8 +20,11 @@ T = TypeVar("T")
 
 Collect = Callable[[], None]
 
-HELD = 8192
-"""Durations that are held before the collector is called, unless it asks to be called earlier."""
+HELD = 131_072
+"""Durations that are held before a run calls the collector, unless it asks to be called earlier: about 4 MB."""
+
+TOTALLED = 8192
+"""Durations that are held before a run adds them up, where there is no collector."""
 
 
 class RunTimes:
@@ -38,7 +41,7 @@ class RunTimes:
     def __init__(self, guard: Guard) -> None:
         self.wanted = False
         self._guard = guard
-        self._due = HELD
+        self._due = TOTALLED
         self._collect: Collect | None = None
         self._is_totalled = False
         self._watchers: list[Callable[[], None]] = []
@@ -60,7 +63,7 @@ class RunTimes:
                 less.
         """
         self._collect = collect
-        self._due = min(batch, HELD)
+        self._due = TOTALLED if collect is None else min(batch, HELD)
         self._look_again()
         if collect is None:
             self.take()
@@ -104,25 +107,26 @@ class RunTimes:
         else:
             self.take()
             self.take_failed()
-        for runs in (self.durations_s, self.failed):  # in case the collector fails
-            del runs[: max(len(runs) - 2 * HELD, 0)]
+        for runs in (self.durations_s, self.failed):
+            if len(runs) >= 2 * HELD:  # the collector fails
+                del runs[:HELD]
 
     def take(self, at_most: int | None = None) -> list[float]:
         """Take out durations of runs that did not fail, oldest first, in seconds."""
-        return self._take(self.durations_s, at_most, float)
+        return self._take(self.durations_s, at_most, sum)
 
     def take_failed(self, at_most: int | None = None) -> list[RunTime]:
         """Take out the runs that failed, oldest first."""
-        return self._take(self.failed, at_most, lambda run: run[0])
+        return self._take(self.failed, at_most, lambda runs: sum(seconds for seconds, _ in runs))
 
-    def _take(self, runs: list[T], at_most: int | None, seconds_of: Callable[[T], float]) -> list[T]:
+    def _take(self, runs: list[T], at_most: int | None, seconds_of: Callable[[list[T]], float]) -> list[T]:
         if not self._taking.acquire(blocking=False):
             return []
         try:
             taken = runs[:at_most]
             del runs[: len(taken)]
             self._taken += len(taken)
-            self._taken_s += sum(map(seconds_of, taken))
+            self._taken_s += seconds_of(taken)
             return taken
         finally:
             self._taking.release()

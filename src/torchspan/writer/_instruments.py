@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
@@ -68,11 +69,16 @@ class Instruments:
         context: contains the span that an exemplar of a histogram refers to, if the span is sampled. For other instruments the
             SDK would choose exemplars with Python's global random generator, which belongs to the program.
         """
+        write = self.writes(metric, facts, context)
+        write(number)
+
+    def writes(self, metric: Metric, facts: Mapping[str, Any], context: Context = OUTSIDE) -> Callable[[float], None]:
+        """A function that does what `write` does, for many numbers with the same attributes."""
         attributes = self._bounded(
             metric, semconv.emitted({key: facts[key] for key in metric.attributes if key in facts})
         )
         method = getattr(self._instruments[metric], _METHODS[metric.instrument])
-        method(number, attributes, context if metric.instrument == "histogram" else OUTSIDE)
+        return partial(method, attributes=attributes, context=context if metric.instrument == "histogram" else OUTSIDE)
 
     def _bounded(self, metric: Metric, attributes: dict[str, Any]) -> dict[str, Any]:
         """The attributes. If the program can choose an attribute's values, the first `VALUES_LIMIT` are kept; others are `other`.
