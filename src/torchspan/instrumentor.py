@@ -505,6 +505,7 @@ def resume(origin: int = Origin.LOADER, **settings: Any) -> None:
 
     Args:
         origin: Who has enabled torchspan there. A call of the program's in this process wins all the same.
+        **settings: The fields of `Settings` there.
     """
     instrumentor = TorchspanInstrumentor()
     origin = Origin(min(origin, Origin.LOADER))
@@ -517,6 +518,9 @@ def _carry(settings: Settings, provider: Any, origin: Origin, others: Callable[[
     """Let the context follow the work into threads and processes.
 
     Args:
+        settings: The settings that a started process receives.
+        provider: The tracer provider, whose spans are exported before a process is replaced.
+        origin: Who has enabled torchspan.
         others: Returns what exports the metrics and log records.
     """
     from torchspan import propagation

@@ -76,10 +76,11 @@ class RunState(Enum):
 class _InState:
     """The state of one context. It does not change.
 
-    - state: its name.
-    - run: makes a run in this state.
-    - roots: the rule that picks runs here; None without one.
-    - context: a weak reference, which removes what is remembered together with the context.
+    Attributes:
+        state: Its name.
+        run: Makes a run in this state.
+        roots: The rule that picks runs here; None without one.
+        context: A weak reference, which removes what is remembered together with the context.
     """
 
     __slots__ = ("context", "roots", "run", "state")

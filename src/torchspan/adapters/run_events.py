@@ -18,9 +18,10 @@ from torchspan.probes import Call, Record, Runs, Target
 class RunCall(NamedTuple):
     """A call of the observed function, which is a run.
 
-    - runner: the object that runs.
-    - inputs: its inputs, empty if they are not arguments.
-    - args, kwargs: the arguments of the call.
+    Attributes:
+        runner: The object that runs.
+        inputs: Its inputs, empty if they are not arguments.
+        args, kwargs: The arguments of the call.
     """
 
     runner: Any

@@ -25,9 +25,11 @@ Attributes = Mapping[str, Any]
 class Placement:
     """Where an event lies.
 
-    - parent: the event that it lies below, wherever that was opened. None: below the current event.
-    - is_current: whether it is the current event until it is closed in the same thread. Work that is left and entered again, as the body
-      of a generator is, and work that a source reports from any thread, is never current.
+    Attributes:
+        parent: The event that it lies below, wherever that was opened. None: below the current event.
+        is_current: Whether it is the current event until it is closed in the same thread. Work that is left and
+            entered again, as the body of a generator is, and work that a source reports from any thread, is
+            never current.
     """
 
     parent: Event | None = None
@@ -241,13 +243,14 @@ class Subscriber(Protocol):
 class EventState:
     """What the engine keeps for an open event, apart from what the event shows to callbacks.
 
-    - members: pipeline members whose start ran, each with what it returned.
-    - subscribers: the same, with the subject that each received.
-    - record: how user callbacks see the event.
-    - tree, opens_tree: where sampling is decided once for all events inside.
-    - for_subscribers: the pipeline does not receive the event, and for nesting it does not exist.
-    - child_error: identity of the last exception that ended an event inside.
-    - deferral: completes the event after it has been closed.
+    Attributes:
+        members: Pipeline members whose start ran, each with what it returned.
+        subscribers: The same, with the subject that each received.
+        record: How user callbacks see the event.
+        tree, opens_tree: Where sampling is decided once for all events inside.
+        for_subscribers: The pipeline does not receive the event, and for nesting it does not exist.
+        child_error: Identity of the last exception that ended an event inside.
+        deferral: Completes the event after it has been closed.
     """
 
     __slots__ = (

@@ -80,9 +80,10 @@ class TargetRate:
 class RunSampling:
     """The policy of runs: those below a recording span within `limits`, and what rules add.
 
-    - limits: for runs with and without something around them.
-    - asked: the rules that are set for samplers other than torchspan's.
-    - clock: returns seconds, like `time.perf_counter`. A target states by it until when runs may pass.
+    Args:
+        limits: For runs with and without something around them.
+        asked: The rules that are set for samplers other than torchspan's.
+        clock: Returns seconds, like `time.perf_counter`. A target states by it until when runs may pass.
     """
 
     def __init__(

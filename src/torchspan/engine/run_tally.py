@@ -18,11 +18,12 @@ class RunTally:
     To hold a duration is one step of the interpreter and needs no lock. `write` receives the totals whenever the number of runs has
     doubled, so in between the written totals lag by at most a factor of two. `close` writes the rest.
 
-    - write: receives number, sum and maximum. Called by one thread at a time.
-    - durations_s: those that are held. When there are `due` of them, the totals are due to be written.
-    - is_open: whether the span has not ended.
-    - until_s: the address of an object -> the `time.perf_counter` until which its runs are counted here without another decision. A later
-      object at the address may inherit at most the time.
+    Attributes:
+        write: Receives number, sum and maximum. Called by one thread at a time.
+        durations_s: Those that are held. When there are `due` of them, the totals are due to be written.
+        is_open: Whether the span has not ended.
+        until_s: The address of an object -> the `time.perf_counter` until which its runs are counted here
+            without another decision. A later object at the address may inherit at most the time.
     """
 
     __slots__ = (

@@ -33,9 +33,10 @@ class RunTimes:
     Adding takes no lock: appending to a list is one step of the interpreter. If threads take durations out at the same time, one of
     them gets the durations. A forked child starts with none, because they are its parent's.
 
-    - durations_s: durations in seconds.
-    - failed: the runs that failed.
-    - wanted: whether durations are measured.
+    Attributes:
+        durations_s: Durations in seconds.
+        failed: The runs that failed.
+        wanted: Whether durations are measured.
     """
 
     def __init__(self, guard: Guard) -> None:

@@ -93,10 +93,12 @@ class Verdict(Enum):
 class Decision(NamedTuple):
     """A verdict.
 
-    - until_s: for COUNT, the `time.perf_counter` until which it applies to runs of the same object below the same span.
-    - tally: for COUNT, what counts the run.
-    - pick: for RECORD, why the run is recorded whatever surrounds it. None: its surroundings decide.
-    - is_first: for RECORD, whether it is the first run of its object.
+    Attributes:
+        until_s: For COUNT, the `time.perf_counter` until which it applies to runs of the same object below the
+            same span.
+        tally: For COUNT, what counts the run.
+        pick: For RECORD, why the run is recorded whatever surrounds it. None: its surroundings decide.
+        is_first: For RECORD, whether it is the first run of its object.
     """
 
     verdict: Verdict
@@ -123,9 +125,10 @@ class RunPolicy(Protocol):
 class Decisions:
     """The decision about a call of `phase`.
 
-    - parents: finds the surroundings.
-    - policy: decides about what is neither suppressed nor a first run.
-    - fresh: objects whose next run is their first, which is always recorded. None: calls have no first ones.
+    Args:
+        parents: Finds the surroundings.
+        policy: Decides about what is neither suppressed nor a first run.
+        fresh: Objects whose next run is their first, which is always recorded. None: calls have no first ones.
     """
 
     def __init__(
@@ -174,8 +177,9 @@ class LimitedCalls:
 class BegunCall(NamedTuple):
     """A call that has begun.
 
-    - event: its event, if it has one.
-    - tally: counts the call, which began at `start_s`.
+    Attributes:
+        event: Its event, if it has one.
+        tally: Counts the call, which began at `start_s`.
     """
 
     event: Event | None

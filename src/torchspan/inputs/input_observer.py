@@ -675,7 +675,12 @@ def _read(what: str, arguments: Mapping[str, Any], values: dict[Path, Any] | Non
     """The structures of arguments that a user wrote out.
 
     Args:
-        what: Where, for the message of the ValueError.
+        what: What the user passed, for the messages of errors.
+        arguments: Name of a parameter -> the value that the user wrote out.
+        values: Receives the value of each leaf, by its path.
+
+    Raises:
+        ValueError: For a tensor without data, and for too many tensors and containers.
     """
     reader = Reader(values)
     try:

@@ -135,7 +135,9 @@ class ObservableSite:
         """A call begins; None where no event of it is wanted.
 
         Args:
-            resumes: Its body is left and entered again.
+            args: The positional arguments of the call.
+            kwargs: The keyword arguments of the call.
+            resumes: Whether the body of the function is left and entered again.
         """
         if not self.is_observed or REGISTRY.busy.now or _dynamo_safety.is_symbolic((*args, *kwargs.values())):
             return None

@@ -169,10 +169,11 @@ class RunFileProcessor(SpanProcessor):
 
     # --- writing ---------------------------------------------------------------------------------------------------
     def _write(self, encoded: Encoded, ended: int = 1) -> None:
-        """Write it.
+        """Write an encoded span to the file.
 
         Args:
-            ended: How many spans it is that have ended: 0 for the start of one.
+            encoded: The span, in parts.
+            ended: The number of spans in it that have ended: 0 for the start of one.
         """
         self._waiting.append((encoded, ended))
         self._write_waiting()

@@ -244,6 +244,7 @@ def _attributes(
     """`,"attributes":[...]`, or nothing where there are none.
 
     Args:
+        attributes: The attributes of the span, event or link.
         keys: What a key looks like in the text, filled here; one dictionary for all spans of a line.
         additions: Attributes besides those, which take the place of any with the same key.
     """

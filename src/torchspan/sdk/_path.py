@@ -22,6 +22,9 @@ def expand(template: str, *, pid: int, time: str, mark: str = "") -> str:
     """The file name for one process. A percent sign before any other character stays as it is.
 
     Args:
+        template: The name with its placeholders.
+        pid: The number of the process.
+        time: When the process began, for `%t`.
         mark: Put in front of the name's suffix, where the template gives it one: `-1a2b3c4d` makes another file
             alongside it.
     """

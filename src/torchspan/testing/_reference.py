@@ -56,6 +56,7 @@ class Reference:
         """Of a TRTInterpreter whose network has just been constructed.
 
         Args:
+            interpreter: The interpreter.
             writers: For each of `interpreter.ctx.aliased_outputs`, the name of the node that it came from.
         """
         network = interpreter.ctx.net
@@ -89,6 +90,7 @@ class Reference:
         """The shapes of the outputs for inputs of these shapes, without computing them.
 
         Args:
+            inputs: The shape and the type of each input, in the order of the network.
             numbers: The values of those inputs that the graph takes as numbers, by position (`number_inputs`): shapes
                 depend on them.
         """

@@ -42,6 +42,8 @@ def raw_spans(document: Any, place: str, resources: dict[str, Attributes]) -> It
     """The spans of a document: a request, or a list of requests. Raises UnreadableError when it is neither.
 
     Args:
+        document: The document, decoded from JSON.
+        place: Where the document is, for errors: the file and the line.
         resources: Those that were seen, by their text, so that equal ones are held once; filled here.
     """
     requests = document if isinstance(document, list) and document else [document]

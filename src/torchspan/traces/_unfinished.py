@@ -191,6 +191,8 @@ def lasting(span: UnfinishedSpan, end_ns: int, finished_ns: int, *, has_unfinish
     """The span, open at least until `end_ns`, when a span inside it was.
 
     Args:
+        span: The span.
+        end_ns: The earliest end, in nanoseconds since the epoch.
         finished_ns: When the last span inside it ended.
         has_unfinished: Whether there is a span inside it that did not end. What its heartbeats saw is left out where
             that says more, or something newer.

@@ -34,8 +34,9 @@ LIBRARY = "torch._dynamo"
 def install(engine: Engine, ports: Ports, imports: Imports, recorded_phases: Iterable[Phase] = ()) -> Undo:
     """Hook into Dynamo, which has been imported, and into modules of Inductor once they are imported. Returns the undo.
 
-    - imports: reports imports in phases of Dynamo.
-    - recorded_phases: the calls that are events at run time: `RUN_GRAPH`, `RUN_DISABLED`.
+    Args:
+        imports: Reports imports in phases of Dynamo.
+        recorded_phases: The calls that are events at run time: `RUN_GRAPH`, `RUN_DISABLED`.
     """
     patches, phases = Patches("torch"), tuple(recorded_phases)
     rows = [_resolved(probe, LIBRARY) for probe in PROBES]

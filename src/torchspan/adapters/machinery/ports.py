@@ -15,14 +15,16 @@ from torchspan.engine.event import NOTES_LIMIT
 class Ports:
     """The functions and objects that adapters use; the bridge makes one instance.
 
-    - redact: reduces a text of a library to the part that may be recorded.
-    - annotate_current: records a moment outside every event, by name and attributes.
-    - annotate_again: the same for frequent moments, with attributes that `semconv.emitted` has returned before, and further ones.
-    - parents: finds the surroundings of frequent work.
-    - call_policy: decides about calls of observed functions.
-    - sampling: decides about runs of engines and of graphs.
-    - traceparent: returns the W3C traceparent of the current span, or an empty string if no span is current.
-    - companions: run alongside recorded runs.
+    Attributes:
+        redact: Reduces a text of a library to the part that may be recorded.
+        annotate_current: Records a moment outside every event, by name and attributes.
+        annotate_again: The same for frequent moments, with attributes that `semconv.emitted` has returned
+            before, and further ones.
+        parents: Finds the surroundings of frequent work.
+        call_policy: Decides about calls of observed functions.
+        sampling: Decides about runs of engines and of graphs.
+        traceparent: Returns the W3C traceparent of the current span, or an empty string if no span is current.
+        companions: Run alongside recorded runs.
     """
 
     redact: Callable[[str], str]
