@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from support.engines import extend
-from support.fake_time import FakeTime, Ticking
+from support.fake_time import MILLISECOND_NS, FakeTime, Ticking
 from support.stacks import innermost_frame
 from torchspan import phase, semconv
 from torchspan.adapters.dynamo import compile_lock
@@ -20,7 +20,6 @@ from torchspan.engine import Callback, Engine
 from torchspan.probes import Record, Target
 
 LIMIT_S = 60
-MILLISECOND_NS = 1_000_000
 HELD = "torch._dynamo.convert_frame:compile_lock"
 
 

@@ -153,7 +153,6 @@ def test_spans_that_arrive_after_a_trace_was_kept_are_kept(start, backend):
     assert otlp.plain(backend.messages()) == otlp.plain([otlp.request([request, compilation, progress])])
 
 
-@pytest.mark.slow
 def test_an_error_that_arrives_after_its_trace_and_another_were_dropped_is_kept(start, backend):
     made = otlp.Ids(4)
     trace_id = made.trace()
@@ -170,7 +169,6 @@ def test_an_error_that_arrives_after_its_trace_and_another_were_dropped_is_kept(
     assert [span.name for span in backend.spans()] == ["POST /predict"]
 
 
-@pytest.mark.slow
 def test_spans_of_a_dropped_trace_are_lost_until_another_is_dropped_and_kept_from_then_on(start, backend):
     """The loss of a Collector that drops nothing else meanwhile; one that keeps all (100 %) has none."""
     made = otlp.Ids(9)
@@ -189,7 +187,6 @@ def test_spans_of_a_dropped_trace_are_lost_until_another_is_dropped_and_kept_fro
     assert [span.name for span in backend.spans()] == ["torch_tensorrt.compile"]
 
 
-@pytest.mark.slow
 def test_a_request_whose_compilation_outlasts_the_decision_arrives_whole(start, backend):
     """The real bridge: its progress spans are there when the trace is decided, long before any other span of it."""
     with start(TORCHSPAN_KEEP_PERCENT="0") as collector:

@@ -5,11 +5,9 @@ import pytest
 import torch._dynamo
 
 from support.dynamo import clean_dynamo
-from support.fake_time import FakeTime, Ticking
+from support.fake_time import MILLISECOND_NS, FakeTime, Ticking
 from support.garbage import not_collected
 from torchspan.engine import event
-
-MILLISECOND_NS = 1_000_000
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from torch._inductor.compile_worker.subproc_pool import SubprocPool
 
 from dynamo.expected import P, frame, graph
 from support import compiled
-from support.fake_time import Ticking
+from support.fake_time import MILLISECOND_NS, Ticking
 from support.stacks import innermost_frame
 from support.tree import S, assert_times_nest, assert_trees, outline
 from torchspan.adapters.dynamo import compile_lock
@@ -27,7 +27,6 @@ pytestmark = pytest.mark.slow
 
 ONES = torch.ones(3, 3)
 LIMIT_S = 60
-MILLISECOND_NS = 1_000_000
 
 
 def run(function, *args, backend="eager", **options):

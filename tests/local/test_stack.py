@@ -154,7 +154,6 @@ def test_prometheus_has_nothing_against_its_configuration(tmp_path):
     assert (done.returncode, "WARNING" in done.stdout + done.stderr) == (0, False), done.stdout + done.stderr
 
 
-@pytest.mark.slow
 def test_the_demos_compilations_are_found_by_the_address_that_is_printed(stack):
     (trace,) = fetch(stack.run("demo")[-1])["data"]
     names = [span["operationName"] for span in trace["spans"]]

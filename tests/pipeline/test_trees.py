@@ -431,7 +431,7 @@ def test_torch_compile_with_an_operator_that_falls_back(instrument, exporter, tr
     (backend,) = actual[0].find(BACKEND_COMPILE)
     for name in STEPS:  # phases that took long are spans instead, so a slow machine may have no short ones
         backend.attributes.pop(name, None)
-    assert actual == expected, "\n".join(differences(actual, expected))
+    assert differences(actual, expected) == []
 
 
 def test_dynamic_shapes_show_their_ranges(instrument, exporter):

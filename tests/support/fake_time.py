@@ -10,6 +10,7 @@ from collections import deque
 from torchspan.engine import event as event_module
 
 START_NS = 1_795_257_760_000_000_000  # 2026-11-21 10:42:40 UTC
+MILLISECOND_NS = 1_000_000
 _PATIENCE_S = 60
 
 

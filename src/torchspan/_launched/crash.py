@@ -18,9 +18,12 @@ _LARGEST = 1_000_000
 class Crash(NamedTuple):
     """What `faulthandler` wrote when a process crashed.
 
-    pid: the process. reason: its first line, such as `Segmentation fault`.
-    file, line, function: the user's innermost frame in the thread that crashed, with the file's base name. None if all of its
-        frames belong to PyTorch, Torch-TensorRT, TensorRT, torchspan and the standard library, or if it has no frames.
+    Attributes:
+        pid: The process.
+        reason: Its first line, such as `Segmentation fault`.
+        file, line, function: The user's innermost frame in the thread that crashed, with the file's base name. None
+            if all of its frames belong to PyTorch, Torch-TensorRT, TensorRT, torchspan and the standard library, or
+            if it has no frames.
     """
 
     pid: int

@@ -19,8 +19,10 @@ from torchspan._launched.run_settings import parse_traceparent
 class RunSpanContext(SpanContext):
     """The ids of a span of `run`'s own provider, of this process or of the one that started it.
 
-    local_root: the id of the outermost span of this process around it, below the span in which the process was started.
-        None in a separate trace. torchspan's limits count by this id, because all these spans are in the one trace of the run.
+    Attributes:
+        local_root: The id of the outermost span of this process around it, below the span in which the process was
+            started. None in a separate trace. torchspan's limits count by this id, because all these spans are in
+            the one trace of the run.
     """
 
     local_root: int | None = None

@@ -58,22 +58,29 @@ class RunCounts(NamedTuple):
 class RunReport:
     """What one process observed. Set the attributes, then call `write()`, as often as something changes.
 
-    executable: the Python interpreter.
-    libraries: name and version of the observed libraries that were imported.
-    rows: hook points that the process knew; resolved: those that it found and hooked.
-    complete: brings the report up to date; called before each writing.
-    spans: spans that were started and recorded; unsampled: those that the sampler refused; left_out: those that were not
-        started because of the process's rank.
-    provider: which tracer provider torchspan's spans went to: `run`'s own, the `program`'s, or none because the program's takes
-        no processor (`foreign`).
-    sdk_disabled: OTEL_SDK_DISABLED switches the SDK off.
-    errors: what could not be done, in short texts. file_errors: why spans could not be written to the file.
-    ended: sampled spans that have ended, the program's own included: they should be in the file. has_unsampled: others have ended,
-        which were recorded only. is_final: the process has ended normally, and the counts are complete.
-    runs: runs of engines, those included that are not spans; runs_s: their seconds, summed over threads.
-    undelivered: for exporters that `run` made, by name, the spans that were not delivered when the process ended.
-    paused: for parts of torchspan that kept failing and were paused, by name, how often they were left out.
-    folder: where it is written. None: it is not written.
+    Attributes:
+        executable: The Python interpreter.
+        libraries: Name and version of the observed libraries that were imported.
+        rows: Hook points that the process knew.
+        resolved: Those that it found and hooked.
+        complete: Brings the report up to date; called before each writing.
+        spans: Spans that were started and recorded.
+        unsampled: Those that the sampler refused.
+        left_out: Those that were not started because of the process's rank.
+        provider: Which tracer provider torchspan's spans went to: `run`'s own, the `program`'s, or none because the
+            program's takes no processor (`foreign`).
+        sdk_disabled: OTEL_SDK_DISABLED switches the SDK off.
+        errors: What could not be done, in short texts.
+        file_errors: Why spans could not be written to the file.
+        ended: Sampled spans that have ended, the program's own included: they should be in the file.
+        has_unsampled: Others have ended, which were recorded only.
+        is_final: The process has ended normally, and the counts are complete.
+        runs: Runs of engines, those included that are not spans.
+        runs_s: Their seconds, summed over threads.
+        undelivered: For exporters that `run` made, by name, the spans that were not delivered when the process
+            ended.
+        paused: For parts of torchspan that kept failing and were paused, by name, how often they were left out.
+        folder: Where it is written. None: it is not written.
     """
 
     pid: int = field(default_factory=os.getpid)

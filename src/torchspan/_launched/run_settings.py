@@ -16,14 +16,15 @@ _TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([
 class RunSettings(NamedTuple):
     """One run of `torchspan run`, as its processes know it.
 
-    id: 16 hexadecimal digits, which distinguish the spans of this run from others in the same file.
-    file: template of an absolute path, `%p` allowed: where the processes write their spans.
-    reports: the folder for their reports.
-    span: the W3C traceparent of the span that the process was started in: `torchspan.run`, or a span of the process
-        below `run` that started it.
-    started_ns: when `torchspan.run` starts, in nanoseconds since 1970.
-    exit_s: seconds after its own end for which a program may wait for exporters that `run` made.
-    inputs: the classes whose calls are observed, `module:Class`.
+    Attributes:
+        id: 16 hexadecimal digits, which distinguish the spans of this run from others in the same file.
+        file: Template of an absolute path, `%p` allowed: where the processes write their spans.
+        reports: The folder for their reports.
+        span: The W3C traceparent of the span that the process was started in: `torchspan.run`, or a span of the
+            process below `run` that started it.
+        started_ns: When `torchspan.run` starts, in nanoseconds since 1970.
+        exit_s: Seconds after its own end for which a program may wait for exporters that `run` made.
+        inputs: The classes whose calls are observed, `module:Class`.
     """
 
     # A frozen dataclass would take longer to make than everything else that is loaded here.

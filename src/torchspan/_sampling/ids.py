@@ -113,10 +113,11 @@ IDS = IdGenerator()
 class Kept:
     """The span that is started now is kept.
 
-    parent_sampled: whether the span around it, of another process or of this one, is sampled. None without one.
-    trace_state: the span's tracestate if it has no parent.
-    threshold: the rejection threshold of the probability with which it was picked, if that is known and the trace id
-        was drawn accordingly.
+    Attributes:
+        parent_sampled: Whether the span around it, of another process or of this one, is sampled. None without one.
+        trace_state: The span's tracestate if it has no parent.
+        threshold: The rejection threshold of the probability with which it was picked, if that is known and the
+            trace id was drawn accordingly.
     """
 
     parent_sampled: bool | None = None

@@ -37,9 +37,12 @@ this."""
 class Launched(NamedTuple):
     """The place of this process in a job, by its variables. None for what they do not contain.
 
-    rank: its number among all processes of the job. local_rank: its number among those on the same host. world_size: how
-        many there are.
-    restart_count: how often the job has been started again. run_id: the id of the job.
+    Attributes:
+        rank: Its number among all processes of the job.
+        local_rank: Its number among those on the same host.
+        world_size: How many there are.
+        restart_count: How often the job has been started again.
+        run_id: The id of the job.
     """
 
     rank: int | None = None

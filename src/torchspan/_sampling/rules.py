@@ -13,12 +13,13 @@ PER_SECOND = 10.0
 class SamplingRules(NamedTuple):
     """Which spans are kept, besides those that always are.
 
-    other: the share of traces, by their trace ids, in which spans that are not torchspan's are kept.
-    execute: the share of runs outside every span that begin a trace.
-    execute_per_second: how many runs of one engine are spans within a second, not counting first and failed runs. None: 10, or no
-        limit if there is a target.
-    execute_target: how many runs a second are spans in this process, whatever their number. It takes the place of `execute`.
-        None: no target.
+    Attributes:
+        other: The share of traces, by their trace ids, in which spans that are not torchspan's are kept.
+        execute: The share of runs outside every span that begin a trace.
+        execute_per_second: How many runs of one engine are spans within a second, not counting first and failed
+            runs. None: 10, or no limit if there is a target.
+        execute_target: How many runs a second are spans in this process, whatever their number. It takes the place
+            of `execute`. None: no target.
     """
 
     other: float = 1.0

@@ -150,8 +150,9 @@ class Source(enum.Enum):
 class Resolved:
     """A setting or a variable, and what holds for it.
 
-    refused: the message about the values that are invalid, with where they are given, what is allowed, and what is used
-        instead; None if there is none.
+    Args:
+        refused: The message about the values that are invalid, with where they are given, what is allowed, and what
+            is used instead; None if there is none.
     """
 
     __slots__ = ("refused", "setting", "source", "value")

@@ -36,8 +36,10 @@ class _LinkError(OSError):
 class Output:
     """Where the spans of a run go.
 
-    template: absolute, `%p` for the process id. detour: why the file is neither the one that TORCHSPAN_FILE names nor in the
-        current folder; empty if it is one of these.
+    Attributes:
+        template: Absolute, `%p` for the process id.
+        detour: Why the file is neither the one that TORCHSPAN_FILE names nor in the current folder; empty if it is
+            one of these.
     """
 
     template: str

@@ -61,12 +61,14 @@ def install(
 ) -> Undo:
     """Propagate from now on, and adopt the context that this process was started with. Returns the undo.
 
-    resume: enables torchspan in a started process as it is here. It must pickle.
-    exports: returns the functions that export what has been recorded, none if nothing has. Called at the end of processes that end
-        without running exit handlers.
-    as_parent: whether the span that this process was started with is the parent of its roots. Otherwise they are linked to it.
-    run: torchspan's part in this process below `torchspan run`. It decides whether anything may be propagated, and has the
-        span in which this process was started.
+    Args:
+        resume: Enables torchspan in a started process as it is here. It must pickle.
+        exports: Returns the functions that export what has been recorded, none if nothing has. Called at the end of
+            processes that end without running exit handlers.
+        as_parent: Whether the span that this process was started with is the parent of its roots. Otherwise they
+            are linked to it.
+        run: torchspan's part in this process below `torchspan run`. It decides whether anything may be propagated,
+            and has the span in which this process was started.
     """
     carries = _always if run is None else run.carries
     boundary, carrier = ErrorBoundary(CONSEQUENCE), CurrentContext(carries)

@@ -52,9 +52,11 @@ def with_environment(original: Function, environment_of: Callable[[Any], dict[An
 def of_child(passed: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None:
     """The environment for a child in the current context; None to leave it unchanged.
 
-    given: what the program passed: a mapping, or None for a copy of this process's environment. A context that the program itself
-        put into it wins. A mapping with less than half of this process's variables was emptied on purpose and gets no baggage.
-    inherited: the variables of a context that this process was started with. They do not win.
+    Args:
+        passed: What the program passed: a mapping, or None for a copy of this process's environment. A context that
+            the program itself put into it wins. A mapping with less than half of this process's variables was emptied
+            on purpose and gets no baggage.
+        inherited: The variables of a context that this process was started with. They do not win.
     """
     carrier = _carrier.pack(context_api.get_current())
     if _carrier.OWNED in carrier:  # a span of `run`'s own provider is for processes below `run`

@@ -40,11 +40,13 @@ class FileIsFullError(Exception):
 class AppendFile:
     """Appends lines, each by one `os.write` on an O_APPEND descriptor under a lock that all writers share.
 
-    path: the name of the file, with a mark in it that makes it another one; asked for at every opening, so that a
-        forked child gets the file of its own process id.
-    max_size: bytes that the file may have after a write. mode: permissions of a file that is made.
-    judge: what may be written to. What it refuses is not opened, and a link is never followed. Nothing is appended to a
-        regular file that contains something else than OTLP JSON.
+    Args:
+        path: The name of the file, with a mark in it that makes it another one; asked for at every opening, so that
+            a forked child gets the file of its own process id.
+        max_size: Bytes that the file may have after a write.
+        mode: Permissions of a file that is made.
+        judge: What may be written to. What it refuses is not opened, and a link is never followed. Nothing is
+            appended to a regular file that contains something else than OTLP JSON.
 
     The file and its folders are created at the first line, and again when the file was deleted meanwhile. A line
     is written whole or not at all: what a full disk cut off is taken back, and a torn line that another program

@@ -66,8 +66,10 @@ class Instruments:
     def write(self, metric: Metric, number: float, facts: Mapping[str, Any], context: Context = OUTSIDE) -> None:
         """Record a value of a histogram or a gauge, or add `number` to a counter, with the metric's attributes from `facts`.
 
-        context: contains the span that an exemplar of a histogram refers to, if the span is sampled. For other instruments the
-            SDK would choose exemplars with Python's global random generator, which belongs to the program.
+        Args:
+            context: Contains the span that an exemplar of a histogram refers to, if the span is sampled. For other
+                instruments the SDK would choose exemplars with Python's global random generator, which belongs to
+                the program.
         """
         write = self.writes(metric, facts, context)
         write(number)

@@ -15,10 +15,12 @@ from torchspan.probes import CustomOperator, Probe
 class ResolvedProbe:
     """A probe, and the result of looking for its target.
 
-    status: `resolved`, `absent` (the version should have the target and does not), `out of range` (the target is not expected
-        in this version or package), `library not installed`.
-    detail: one phrase for people.
-    holder, name, original: the object and the name to which the target is bound, and the target. Empty unless resolved.
+    Attributes:
+        status: `resolved`, `absent` (the version should have the target and does not), `out of range` (the target
+            is not expected in this version or package), `library not installed`.
+        detail: One phrase for people.
+        holder, name, original: The object and the name to which the target is bound, and the target. Empty unless
+            resolved.
     """
 
     probe: Probe

@@ -152,8 +152,9 @@ def wrap_create_context(
 ) -> Any:
     """`ICudaEngine.create_execution_context(...)` as an event.
 
-    hook_runs: called before the first context is made. Contexts are instances of an extension type, so runs are hooked on
-        the class, for all contexts. If Torch-TensorRT makes all contexts, nothing is hooked.
+    Args:
+        hook_runs: Called before the first context is made. Contexts are instances of an extension type, so runs are
+            hooked on the class, for all contexts. If Torch-TensorRT makes all contexts, nothing is hooked.
     """
     engine = factory.engine
     hook = engine.guard.around("hooking runs of contexts")(hook_runs)
