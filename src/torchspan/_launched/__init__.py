@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torchspan's part in the processes below `torchspan run`. Standard library only until the first span or observed library."""
+"""The part of torchspan in the processes below `torchspan run`. Standard library only until the first span or observed library."""
