@@ -17,7 +17,6 @@ from torchspan import _settings, adapters, semconv
 from torchspan._base.boundaries import undo_all
 from torchspan._base.imports import FirstImports
 from torchspan._base.logs import Log
-from torchspan._base.templates import redactor
 from torchspan._launched.own_spans import traceparent
 from torchspan._launched.process import RunProcess
 from torchspan._launched.run_report import RunCounts, RunReport
@@ -48,6 +47,7 @@ from torchspan.engine import (
 from torchspan.engine.dispatch import OPENING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE, BUILDS, PHASES, PROGRESS, RUN_DISABLED, RUN_GRAPH, Phase
+from torchspan.redaction import messages
 from torchspan.subscribers.registry import REGISTRY
 from torchspan.writer import (
     OPT_IN,
@@ -142,7 +142,7 @@ class Bridge:
     def _make_ports(self) -> Ports:
         notes = CurrentSpanNotes()
         return Ports(
-            redact=redactor(capture_text=self._settings.capture == "text"),
+            redact=messages.line_reader(capture_text=self._settings.capture == "text"),
             annotate_current=notes.add,
             annotate_again=notes.add_again,
             parents=self._parents,

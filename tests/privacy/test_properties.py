@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import torchspan._base
 from privacy import words
 from torchspan import semconv
-from torchspan._base.operators import is_operator
+from torchspan.redaction.operator_registry import is_operator
 from torchspan._base.templates import template
 
 settings.register_profile("torchspan", deadline=None, database=None, derandomize=True, max_examples=200)

@@ -14,6 +14,10 @@ exports all rows.
 
 from __future__ import annotations
 
+from torchspan.redaction.export_text import ExportFailure as ExportFailure
+from torchspan.redaction.kinds_of_text import OTHER_VALUE as OTHER_VALUE
+from torchspan.redaction.kinds_of_text import Enumeration as Enumeration
+from torchspan.redaction.kinds_of_text import Kind as Kind
 from torchspan.semconv import input_limits as _input_limits
 from torchspan.semconv import opentelemetry as _opentelemetry
 from torchspan.semconv import tensorrt as _tensorrt
@@ -23,13 +27,9 @@ from torchspan.semconv import torchspan as _torchspan
 from torchspan.semconv._emitted import EmissionGate as Gate
 from torchspan.semconv._emitted import identifier as identifier
 from torchspan.semconv._emitted import span_name as span_name
-from torchspan.semconv._export import ExportFailure as ExportFailure
 from torchspan.semconv._table import Attribute as Attribute
 from torchspan.semconv._table import AttributeType as AttributeType
 from torchspan.semconv._table import rows as _rows
-from torchspan.semconv._values import OTHER_VALUE as OTHER_VALUE
-from torchspan.semconv._values import Enumeration as Enumeration
-from torchspan.semconv._values import Kind as Kind
 from torchspan.semconv.input_limits import *
 from torchspan.semconv.measures import Metric as Metric
 from torchspan.semconv.metrics import *

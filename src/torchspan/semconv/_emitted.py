@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from torchspan._base.bounds import ENTRIES_LIMIT, VALUE_LIMIT, size
+from torchspan.redaction.bounds import ENTRIES_LIMIT, VALUE_LIMIT, size
+from torchspan.redaction.kinds_of_text import UNKNOWN, Identifier, Kind, SpanName
+from torchspan.redaction.messages import Message
 from torchspan.semconv._table import Attribute
-from torchspan.semconv._values import UNKNOWN, Identifier, Kind, SpanName
 
 _INT_LIMIT = 2**63
 """OTLP integers have 64 bits. A larger one would make the exporter lose the whole batch."""
@@ -29,6 +30,7 @@ class EmissionGate:
         rows = tuple(rows)
         self._reduced = {str(row): (str(row), _reduction(row, capture_text=False)) for row in rows}
         self._whole = {str(row): (str(row), _reduction(row, capture_text=True)) for row in rows}
+        self._local = frozenset(str(row) for row in rows if row.kind is not None and row.kind.is_local)
         self._events = frozenset(event for row in rows for event in row.events)
         self.left_out: set[str] = set()
         """Keys without a row that were about to be emitted, at most 100. They are mistakes; the tests look for them."""
@@ -38,7 +40,7 @@ class EmissionGate:
 
         Each value is reduced by the kind that its row names. A value has at most 2 KiB; for a list, this limit applies
         to the whole list. A list becomes a tuple and keeps its length up to 256 entries. A key without a row is left
-        out, and so is a value whose type is not its row's.
+        out, and so are a value whose type is not its row's, and a message of which nothing may leave.
 
         Args:
             capture_text: Whether texts are kept whole.
@@ -55,6 +57,20 @@ class EmissionGate:
             if reduced is not None:
                 emitted[plain_key] = reduced
         return emitted
+
+    def whole_texts(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """The texts of which `emitted` lets only a part through, whole, under the keys of their rows.
+
+        Only messages, guards and texts of the program have such texts. They are for the user's own file.
+        """
+        texts = {}
+        for key, value in attributes.items():
+            whole, reduced = self._whole.get(key), self._reduced.get(key)
+            if whole is not None and reduced is not None and key in self._local:
+                text = whole[1](value)
+                if text is not None and text != reduced[1](value):
+                    texts[str(key)] = text
+        return texts
 
     def event_name(self, name: str) -> str:
         """`name` if the table contains an event of that name; `?` otherwise."""
@@ -93,21 +109,30 @@ def _reduction(row: Attribute, *, capture_text: bool) -> Reduce:
     if kind is None:
         number, is_list = _NUMBERS[row.type]
         return partial(_numbers, number) if is_list else number
-    reduce = kind.whole if capture_text else kind.reduced
-    return partial(_strings, kind, reduce) if row.type == "string[]" else partial(_string, reduce)
+    reduce = partial(_string, kind, capture_text)
+    return partial(_strings, kind, reduce) if row.type == "string[]" else partial(_known, reduce)
 
 
-def _string(reduce: Callable[[str], str], value: Any) -> str | None:
+def _known(reduce: Reduce, value: Any) -> str | None:
+    """A text; None for a message of which nothing may leave."""
+    text: str | None = reduce(value)
+    return None if text == UNKNOWN and type(value) is Message else text
+
+
+def _string(kind: Kind, capture_text: bool, value: Any) -> str | None:
+    if type(value) is Message:  # reduced where it was read, because the code that raised it was known there
+        return kind.whole(value.whole) if capture_text else kind.of_message(value)
     text = _exact(value)
-    return None if text is None else reduce(text)
+    if text is None:
+        return None
+    return kind.whole(text) if capture_text else kind.reduced(text)
 
 
-def _strings(kind: Kind, reduce: Callable[[str], str], value: Any) -> tuple[str, ...] | None:
+def _strings(kind: Kind, reduce: Reduce, value: Any) -> tuple[str, ...] | None:
     entries = _entries(value)
     if entries is None:
         return None
-    texts = map(_exact, entries)
-    redacted = tuple([UNKNOWN if text is None else reduce(text) for text in texts])
+    redacted = tuple([UNKNOWN if text is None else text for text in map(reduce, entries)])
     if len(redacted) > 1 and sum(map(size, redacted)) > VALUE_LIMIT:
         room = VALUE_LIMIT // len(redacted)  # each is shortened, none is dropped
         return tuple([element if size(element) <= room else kind.shortened(element, room) for element in redacted])

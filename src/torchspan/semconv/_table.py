@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 from torchspan.phase import Phase
-from torchspan.semconv._values import Kind
+from torchspan.redaction.kinds_of_text import Kind
 
 if TYPE_CHECKING:
     from typing_extensions import Self

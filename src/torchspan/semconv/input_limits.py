@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.semconv._sizes import ArgumentPath
+from torchspan.redaction.kinds_of_text import Enumeration
+from torchspan.redaction.size_text import ArgumentPath
 from torchspan.semconv._table import Attribute
-from torchspan.semconv._values import Enumeration
 
 OUTSIDE_EVENT = "torchspan.input.out_of_profile"
 """Span event of a call with sizes for which the engine was not built. Also on the user's spans."""

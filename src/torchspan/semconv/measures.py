@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from torchspan.phase import Phase
+from torchspan.redaction.kinds_of_text import Enumeration
 from torchspan.semconv._table import Attribute
-from torchspan.semconv._values import Enumeration
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from torchspan import phase
 from torchspan._base import reading
+from torchspan.redaction.kinds_of_text import HostName, Identifier, PlaceText, Text, Version
 from torchspan.semconv._table import Attribute
-from torchspan.semconv._values import HostName, Identifier, PlaceText, Text, Version
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 """The version of the OpenTelemetry conventions whose keys are used unchanged."""
@@ -21,9 +21,8 @@ EXCEPTION_TYPE = Attribute("exception.type", "string", "Class of the exception."
 EXCEPTION_MESSAGE = Attribute(
     "exception.message",
     "string",
-    "First line of the exception's message, as a template: every word is `?` unless it belongs to the messages of the "
-    "libraries, or is an operator or a data type. Absent for a message of the program's own code. The whole message "
-    "with `TORCHSPAN_CAPTURE=text`.",
+    "Message of the exception, as in the table of messages, or a string constant of the library's code that raised it. "
+    "Absent for any other message: class and place name it.",
     event="exception",
     kind=Text(),
 )

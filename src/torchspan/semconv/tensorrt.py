@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.semconv._operator_kinds import OnnxOperator
-from torchspan.semconv._sizes import DataType, ShapeText
+from torchspan.redaction.kinds_of_text import BuildPhaseName, Digest, Enumeration, Identifier, Text, Version
+from torchspan.redaction.operator_text import OnnxOperator
+from torchspan.redaction.size_text import DataType, ShapeText
 from torchspan.semconv._table import Attribute, folded
-from torchspan.semconv._values import Digest, Enumeration, Identifier, Phrase, Text, Version
 
 TENSORRT_VERSION = Attribute(
     "tensorrt.version",
@@ -92,8 +92,7 @@ PARSER_ERRORS = Attribute(
 PARSER_ERROR = Attribute(
     "tensorrt.parser.error",
     "string",
-    "First error that this parse added to the parser's list, as a template: every word that is not one of TensorRT's "
-    "is `?`. TensorRT's own text with `TORCHSPAN_CAPTURE=text`.",
+    "First error that this parse added to the parser's list, as in the table of messages.",
     phase.PARSE,
     kind=Text(),
 )
@@ -231,7 +230,7 @@ BUILD_PHASE_NAME = Attribute(
     "TensorRT's name of the build phase.",
     phase.BUILD_PHASE,
     at_start=True,
-    kind=Phrase(),
+    kind=BuildPhaseName(),
 )
 BUILD_PHASE_STEPS = Attribute(
     "tensorrt.build_phase.steps",
@@ -260,8 +259,7 @@ LOG_SEVERITY = Attribute(
 LOG_MESSAGE = Attribute(
     "tensorrt.log.message",
     "string",
-    "First line of the logged text, as a template (at most 256 characters). Every word that is not one of TensorRT's "
-    "is `?`, so no name of a layer, node or tensor is kept. The text itself with `TORCHSPAN_CAPTURE=text`.",
+    "The logged text, as in the table of messages. No name of a layer, node or tensor is kept.",
     event=LOG_EVENT,
     kind=Text(),
 )

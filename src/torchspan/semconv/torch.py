@@ -4,12 +4,22 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.semconv._export import DynamicDimension, ExportFailure, Violation
-from torchspan.semconv._guards import GuardText
-from torchspan.semconv._operator_kinds import Operator
-from torchspan.semconv._sizes import ShapeText
+from torchspan.redaction.export_text import DynamicDimension, ExportFailure, Violation
+from torchspan.redaction.guard_text import GuardText
+from torchspan.redaction.kinds_of_text import (
+    CompileId,
+    Enumeration,
+    GraphBreakType,
+    Identifier,
+    PlaceText,
+    ProgramText,
+    RunId,
+    Text,
+    Version,
+)
+from torchspan.redaction.operator_text import Operator
+from torchspan.redaction.size_text import ShapeText
 from torchspan.semconv._table import Attribute, folded
-from torchspan.semconv._values import CompileId, Enumeration, Identifier, PlaceText, RunId, Text, Version
 
 TORCH_VERSION = Attribute(
     "torch.version", "string", "Version of PyTorch.", *phase.ENTRIES, at_start=True, resource=True, kind=Version()
@@ -115,7 +125,7 @@ COMPILE_FAILURE_TYPE = Attribute(
 COMPILE_FAILURE_REASON = Attribute(
     "torch.compile.failure.reason",
     "string",
-    "First line of PyTorch's description of the failure because of which the frame was not compiled, as a template.",
+    "PyTorch's description of the failure because of which the frame was not compiled, as in the table of messages.",
     phase.COMPILE_FRAME,
     kind=Text(),
 )
@@ -170,14 +180,21 @@ GRAPH_BREAK_CLASS = Attribute(
 GRAPH_BREAK_TYPE = Attribute(
     "torch.compile.graph_break.type",
     "string",
-    "PyTorch's name for this kind of graph break, as a template.",
+    "PyTorch's name for this kind of graph break.",
     event=GRAPH_BREAK_EVENT,
-    kind=Text(),
+    kind=GraphBreakType(),
 )
 GRAPH_BREAK_REASON = Attribute(
     "torch.compile.graph_break.reason",
     "string",
-    "PyTorch's explanation of the graph break, as a template.",
+    "PyTorch's explanation of the graph break, as in the table of messages.",
+    event=GRAPH_BREAK_EVENT,
+    kind=Text(),
+)
+GRAPH_BREAK_HINTS = Attribute(
+    "torch.compile.graph_break.hints",
+    "string[]",
+    "PyTorch's hints how to avoid the graph break (at most 5): those that are constants of PyTorch's code.",
     event=GRAPH_BREAK_EVENT,
     kind=Text(),
 )
@@ -236,9 +253,9 @@ DECLARED_FUNCTION = Attribute(
 DECLARED_REASON = Attribute(
     "torch.compile.declaration.reason",
     "string",
-    "Reason that the program passed to the API in `torch.compile.declaration.api`, as a template.",
+    "Reason that the program passed to the API in `torch.compile.declaration.api`. Only the user's own file has it.",
     event=_DECLARATIONS,
-    kind=Text(),
+    kind=ProgramText(),
 )
 COMPILE_STANCE = Attribute(
     "torch.compile.stance",

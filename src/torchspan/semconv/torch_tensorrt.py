@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.semconv._operator_kinds import Operator, OperatorArguments, Validators
-from torchspan.semconv._sizes import DataType, SettingValue, ShapeText
+from torchspan.redaction.kinds_of_text import Digest, Enumeration, Identifier, Version
+from torchspan.redaction.operator_text import Operator, OperatorArguments, Validators
+from torchspan.redaction.size_text import DataType, SettingValue, ShapeText
 from torchspan.semconv._table import Attribute, AttributeType, folded
-from torchspan.semconv._values import Digest, Enumeration, Identifier, Version
 
 ENTRY_POINTS = (
     "torch_tensorrt.compile",

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.semconv._sizes import ArgumentPath, DataType, ShapeText
+from torchspan.redaction.kinds_of_text import Enumeration, Identifier, ProgramsSpanName, RandomId, SpanName, Version
+from torchspan.redaction.size_text import ArgumentPath, DataType, ShapeText
 from torchspan.semconv._table import Attribute, folded
-from torchspan.semconv._values import Enumeration, Identifier, ProgramsSpanName, RandomId, SpanName, Version
 from torchspan.semconv.input_limits import DRIFT_EVENT, OUTSIDE_EVENT
 
 KEEP = Attribute(

@@ -7,7 +7,7 @@ https://opentelemetry.io/docs/specs/semconv/exceptions/exceptions-logs/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Protocol, cast
 
@@ -16,17 +16,15 @@ from opentelemetry.context import Context
 from torchspan import semconv
 from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.logs import Log
-from torchspan._base.raised import causes_of, text_of
 from torchspan._base.reading import traceback_of
-from torchspan._base.templates import template
 from torchspan._version import __version__
 from torchspan.engine import Event, Occurrence
-from torchspan.writer._authors import is_written_by_library
+from torchspan.redaction import messages
 
 
 # --- attributes of an exception event -------------------------------------------------------------------------------
-def exception_attributes(error: BaseException, *, capture_text: bool) -> dict[str, Any]:
-    """The attributes of the `exception` event: the class, the place, and the part of the message that may be recorded."""
+def exception_attributes(error: BaseException) -> dict[str, Any]:
+    """The attributes of the `exception` event: the class, the place and the message."""
     attributes: dict[str, Any] = {semconv.EXCEPTION_TYPE: semconv.class_name(type(error))}
     origin = _innermost(traceback_of(error))
     if origin is not None:
@@ -34,32 +32,10 @@ def exception_attributes(error: BaseException, *, capture_text: bool) -> dict[st
         attributes[semconv.CODE_FUNCTION] = f"{module}.{_qualified_name(code)}"
         attributes[semconv.CODE_FILE] = code.co_filename
         attributes[semconv.CODE_LINE] = line
-    message = _message(error, capture_text=capture_text)
-    if message:
+    message = messages.of_error(error)
+    if message is not None:
         attributes[semconv.EXCEPTION_MESSAGE] = message
     return attributes
-
-
-def _message(error: BaseException, *, capture_text: bool) -> str:
-    """The template of a message that only libraries contributed to; with `capture_text`, the whole of any message."""
-    if capture_text:
-        return text_of(error)
-    return template(text_of(error)) if all(map(is_written_by_library, _chain(error))) else ""
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception, and all exceptions that were being handled when it was raised.
-
-    Libraries quote the text of exceptions that they caught in those they raise (torch/fx/interpreter.py quotes a KeyError).
-    """
-    seen: set[int] = set()
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        member = waiting.pop()
-        if member is not None and id(member) not in seen:  # a chain may be circular
-            seen.add(id(member))
-            waiting += causes_of(member)
-            yield member
 
 
 def _innermost(entry: TracebackType | None) -> tuple[CodeType, int, str] | None:
@@ -114,19 +90,12 @@ class ExceptionSignal(Protocol):
 
 
 class SpanEvents:
-    """Records exceptions as events of spans.
-
-    Args:
-        capture_text: Whether messages are recorded whole.
-    """
-
-    def __init__(self, *, capture_text: bool) -> None:
-        self._capture_text = capture_text
+    """Records exceptions as events of spans."""
 
     def on_span(self, event: Event, context: Context) -> Occurrence:  # noqa: ARG002
         """See `ExceptionSignal`."""
         error = cast("BaseException", event.error)
-        return Occurrence("exception", event.end_ns or 0, exception_attributes(error, capture_text=self._capture_text))
+        return Occurrence("exception", event.end_ns or 0, exception_attributes(error))
 
     def without_span(self, event: Event, context: Context) -> None:
         """Do nothing."""
@@ -243,7 +212,7 @@ def exception_signal(opt_in: str, logger_provider: Any, *, capture_text: bool) -
     Args:
         opt_in: The value of the variable, a comma-separated list. `logs/dup` takes precedence over `logs`.
     """
-    events = SpanEvents(capture_text=capture_text)
+    events = SpanEvents()
     words = {word.strip() for word in opt_in.split(",")}
     if not words & {_LOGS, _BOTH}:
         return events

@@ -126,7 +126,7 @@ class SpanWriter:
         """Number of spans with `torchspan.keep` that a sampler other than torchspan's refused."""
         self._budget = Budget(spans_per_trace)
         self._folding = Folding(parents)
-        self._exceptions = exceptions or SpanEvents(capture_text=capture_text)
+        self._exceptions = exceptions or SpanEvents()
         self.mark_record = RecordMarker(self._tracers.provider).mark
         """Adds the ids of the current span to a record of Python's logging."""
         self.callback = Callback("writing spans", self._start, self._end, leave=self._leave)

@@ -11,7 +11,6 @@ from types import CodeType
 from typing import Any
 
 from torchspan import _dynamo_safety
-from torchspan._base import templates
 from torchspan._base.errors import FAILED, guarded
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.patching import Patches
@@ -27,6 +26,7 @@ from torchspan.engine import Engine, Undo
 from torchspan.phase import RUN_DISABLED, RUN_GRAPH, Phase
 from torchspan.probes import Call, Probe, Record, Tap, Target, signature_of
 from torchspan.probes.dynamo import PROBES, WORKERS
+from torchspan.redaction import message_table
 
 LIBRARY = "torch._dynamo"
 
@@ -43,7 +43,7 @@ def install(engine: Engine, ports: Ports, imports: Imports, recorded_phases: Ite
     reported = next((row.original for row in rows if row.probe.action == Tap("dynamo:reported")), None)
     frames = Frames(engine, reported)
     imports.phase_here = frames.phase_here
-    templates.words()  # takes some milliseconds, which would otherwise delay the first call of a compiled function
+    message_table.table()  # takes some milliseconds, which would otherwise delay the first call of a compiled function
     undo: list[Undo] = [patches.undo]
     _hook(engine, patches, rows, frames, RUN_GRAPH in phases)
     if RUN_DISABLED in phases:

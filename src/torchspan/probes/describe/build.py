@@ -15,6 +15,7 @@ from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe.artifacts import file_size as path_size
 from torchspan.probes.describe.common import LIST_LIMIT, UNKNOWN, engine_id, shape_list, tensorrt_dtype, without_none
+from torchspan.redaction.messages import of_text
 
 # --- TensorRT's log -------------------------------------------------------------------------------------------------
 LOUDEST_QUIET = 3
@@ -246,6 +247,6 @@ def _failure(parser_errors: list[Any]) -> Facts:
     operators = dict.fromkeys(error.node_operator() for error in errors if error.node_operator())
     return {
         semconv.ERROR_TYPE: f"onnx_{errors[0].code().name.lower()}",
-        semconv.PARSER_ERROR: errors[0].desc(),
+        semconv.PARSER_ERROR: of_text(errors[0].desc()),
         semconv.PARSER_FAILED_OPERATORS: list(operators)[:LIST_LIMIT] or None,
     }

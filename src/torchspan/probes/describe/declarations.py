@@ -17,6 +17,7 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan.probes.describe import place
 from torchspan.probes.describe.common import LIST_LIMIT, calls, meta, without_none
+from torchspan.redaction.messages import of_program
 from torchspan.semconv.torch import Declared
 
 _READ = 2_000
@@ -44,7 +45,7 @@ class Declaration(NamedTuple):
             {
                 semconv.DECLARED_API: self.api,
                 semconv.DECLARED_FUNCTION: self.function,
-                semconv.DECLARED_REASON: self.reason,
+                semconv.DECLARED_REASON: None if self.reason is None else of_program(self.reason),
                 **({} if self.where is None else self.where.facts()),
             }
         )

@@ -12,13 +12,13 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base import reading
-from torchspan._base.raised import text_of
 from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import place
 from torchspan.probes.describe.common import LIST_LIMIT, operator_name, without_none
 from torchspan.probes.describe.dynamic_shapes import NAMED, named_dimensions, of_source
+from torchspan.redaction.raised import text_of
 from torchspan.semconv import ExportFailure
 
 Facts = dict[str, Any]

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from torchspan import semconv
@@ -16,6 +16,8 @@ from torchspan.probes._actions import Facts
 from torchspan.probes._call import Call
 from torchspan.probes.describe import declarations, place, recompiles
 from torchspan.probes.describe.common import first_match, without_none
+from torchspan.redaction import messages
+from torchspan.redaction.messages import Message, is_library_constant
 from torchspan.semconv.torch import BreakClass, Declared, FrameOutcome
 
 # --- graph breaks ---------------------------------------------------------------------------------------------------
@@ -40,8 +42,12 @@ _CLASSES = (
 """The first expression that a type of graph break matches at its beginning gives its class."""
 
 _EXPLANATION = re.compile(r"^\s*Explanation: (.*)$", re.MULTILINE)
-_PROGRAMS_WORDS = re.compile(r"(?<=Message: ).*|(?<=\(reason: ).*(?=\))")
-"""The program's reason for a break that it requested."""
+_HINT = re.compile(r"^\s*Hint: (.*)$", re.MULTILINE)
+
+HINTS_LIMIT = 5
+"""Maximum number of hints of one graph break."""
+_NESTED = 4
+"""How many graph breaks that occurred while Dynamo handled another one are followed to their cause."""
 
 
 class GraphBreak(NamedTuple):
@@ -56,8 +62,8 @@ def graph_break(call: Call) -> GraphBreak | None:
     if attribute(error, "logged") is True:
         return None
     raised_at = place.of_summaries(attribute(error, "real_stack"))
-    kind = _type(reason) or reading.text(attribute(error, "gb_type"))
-    facts = {**of_reason(reason, kind), **({} if raised_at is None else raised_at.facts())}
+    described = _of_raised(error) or of_reason(reason, _type(reason) or reading.text(attribute(error, "gb_type")))
+    facts = {**described, **({} if raised_at is None else raised_at.facts())}
     declared = declarations.of_break(reading.text(attribute(error, "msg")) or reason)
     if declared is not None:
         facts.update(declared.facts())
@@ -66,19 +72,81 @@ def graph_break(call: Call) -> GraphBreak | None:
     return GraphBreak({**facts, semconv.GRAPH_BREAK_SKIPS: reason.startswith(_SKIPS)})
 
 
+def _of_raised(error: Any) -> Facts | None:
+    """Class, type, explanation and hints, as PyTorch's code passed them to `torch._dynamo.exc.unimplemented`.
+
+    They are the parameters of that function in the exception's traceback (torch 2.11 to 2.14). The frame before it is the code
+    that raised the break, whose constants may leave. Of nested breaks, the first one is described: the others follow from it.
+    """
+    described: Facts | None = None
+    for _ in range(_NESTED):
+        frames = _unimplemented(error)
+        if frames is None:
+            break
+        caller, parameters = frames
+        kind = reading.text(parameters.get("gb_type"))
+        if kind is None:
+            break
+        hints = reading.entries(parameters.get("hints")) or []
+        described = _facts(
+            kind,
+            _written_by(caller, reading.text(parameters.get("explanation")) or "", messages.of_text),
+            [
+                _written_by(caller, hint, messages.of_graph_break_hint)
+                for hint in map(reading.text, hints[:HINTS_LIMIT])
+                if hint
+            ],
+        )
+        error = parameters.get("from_exc")
+    return described
+
+
+def _unimplemented(error: Any) -> tuple[FrameType | None, Mapping[str, Any]] | None:
+    """The frame that called `unimplemented`, and the parameters of that call; None if the exception does not come from it."""
+    if not issubclass(type(error), BaseException):
+        return None
+    caller: FrameType | None = None
+    entry = reading.traceback_of(error)
+    while entry is not None:
+        frame = entry.tb_frame
+        if frame.f_globals.get("__name__") == _EXC:
+            if frame.f_code.co_name == "unimplemented":
+                return caller, frame.f_locals
+        else:
+            caller = frame
+        entry = entry.tb_next
+    return None
+
+
+_EXC = "torch._dynamo.exc"
+
+
+def _written_by(caller: FrameType | None, text: str, otherwise: Callable[[str], Message]) -> Message:
+    """A text that PyTorch's code passed: whole if it is a constant of that code."""
+    return Message(text, text) if is_library_constant(text, caller) else otherwise(text)
+
+
 def of_reason(reason: str, kind: str | None = None) -> Facts:
-    """Class, type and explanation.
+    """Class, type, explanation and hints, from the text of a graph break.
 
     Args:
         kind: The type, if it is not the first line of the reason.
     """
-    kind = kind or reason.lstrip().partition("\n")[0]
     explained = _EXPLANATION.search(reason)
+    return _facts(
+        kind or reason.lstrip().partition("\n")[0],
+        None if explained is None else messages.of_text(explained[1]),
+        [messages.of_graph_break_hint(hint) for hint in _HINT.findall(reason)[:HINTS_LIMIT]],
+    )
+
+
+def _facts(kind: str, explanation: Message | None, hints: list[Message]) -> Facts:
     return without_none(
         {
             semconv.GRAPH_BREAK_CLASS: class_of(kind),
             semconv.GRAPH_BREAK_TYPE: kind,
-            semconv.GRAPH_BREAK_REASON: None if explained is None else _PROGRAMS_WORDS.sub("?", explained[1]),
+            semconv.GRAPH_BREAK_REASON: explanation,
+            semconv.GRAPH_BREAK_HINTS: hints or None,
         }
     )
 
@@ -130,7 +198,7 @@ def summary(metrics: Any, code: Any) -> Facts:
             semconv.GRAPH_INPUTS: _number(metrics, "graph_input_count"),
             semconv.COMPILE_ENTRIES: _number(metrics, "cache_size"),
             semconv.RESTART_REASONS: _restarts(metrics) or None,
-            semconv.COMPILE_FAILURE_REASON: first_line(attribute(metrics, "fail_reason")),
+            semconv.COMPILE_FAILURE_REASON: _reason(attribute(metrics, "fail_reason")),
             semconv.COMPILE_FAILURE_FILE: reading.text(attribute(metrics, "fail_user_frame_filename")),
             semconv.COMPILE_FAILURE_LINE: _number(metrics, "fail_user_frame_lineno"),
             **recompiles.recompile(metrics, code),
@@ -160,10 +228,15 @@ def _number(metrics: Any, name: str) -> int | None:
     return reading.whole_number(attribute(metrics, name))
 
 
-def _restarts(metrics: Any) -> list[str]:
+def _reason(text: Any) -> Message | None:
+    phrase = reading.text(text)
+    return None if phrase is None else messages.of_dynamo_reason(phrase)
+
+
+def _restarts(metrics: Any) -> list[Message]:
     """In alphabetical order: Dynamo keeps them as a set."""
-    restarts = reading.entries(attribute(metrics, "restart_reasons")) or []
-    return sorted(filter(None, map(first_line, restarts)))[:RESTARTS_LIMIT]
+    texts = sorted(filter(None, map(reading.text, reading.entries(attribute(metrics, "restart_reasons")) or [])))
+    return [messages.of_dynamo_reason(text) for text in texts[:RESTARTS_LIMIT]]
 
 
 _GAVE_UP = frozenset({"Unsupported", "SkipFrame"})

@@ -28,11 +28,11 @@ MESSAGES = [
     ),
     (
         "The PRelu operator requires exactly 2 inputs. Current input size = 17",
-        "The PRelu operator requires exactly ? inputs. Current input size = ?",
+        "The PRelu operator requires exactly 2 inputs. Current input size = 17",
     ),
     (
         "The boxes tensor must be 3D. The actual rank is 17",
-        "The boxes tensor must be ?. The actual rank is ?",
+        "The boxes tensor must be 3D. The actual rank is 17",
     ),
     (
         "ScatterND with reduction is not supported.",
@@ -40,7 +40,7 @@ MESSAGES = [
     ),
     (
         "Could not create CausalConvWithState plugin.",
-        "Could not create CausalConvWithState plugin.",
+        "Could not create ? plugin.",
     ),
     (
         "The input tensor must be in the NCHW format.",
@@ -68,11 +68,11 @@ MESSAGES = [
     ),
     (
         'Assertion failed: convertDtype(onnxDtype.elem_type(), &trtDtype) && "Failed to convert ONNX date type to TensorRT data type."',
-        'Assertion failed: convertDtype(?(), &?) && "Failed to convert ONNX date type to TensorRT data type."',
+        'Assertion failed: convertDtype(onnxDtype.elem_type(), &trtDtype) && "Failed to convert ONNX date type to TensorRT data type."',
     ),
     (
         'In node 17 with name: wanda and operator: Reshape (checkFallbackPluginImporter): UNSUPPORTED_NODE: Assertion failed: creator && "Plugin not found, are the plugin name, version, and namespace correct?"',
-        'In node ? with name: ? and operator: Reshape (?): UNSUPPORTED_NODE: Assertion failed: creator && "Plugin not found, are the plugin name, version, and namespace correct?"',
+        'In node ? with name: ? and operator: Reshape (?): ?: Assertion failed: creator && "Plugin not found, are the plugin name, version, and namespace correct?"',
     ),
     (
         "Network has dynamic or shape inputs, but no optimization profile has been defined.",
@@ -80,23 +80,23 @@ MESSAGES = [
     ),
     (
         "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error (Network has dynamic or shape inputs, but no optimization profile has been defined.)",
-        "IBuilder::buildSerializedNetwork: Error Code ?: API Usage Error (Network has dynamic or shape inputs, but no optimization profile has been defined.)",
+        "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error (Network has dynamic or shape inputs, but no optimization profile has been defined.)",
     ),
     (
         "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error (wanda: out of bounds slice, input dimensions = [1,17]. In validate at /_src/optimizer/slice.cpp:17)",
-        "IBuilder::buildSerializedNetwork: Error Code ?: API Usage Error (?: out of bounds slice, input dimensions = [?]. In validate at ?:?)",
+        "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error (?: out of bounds slice, input dimensions = [1,17]. In ?)",
     ),
     (
         "IBuilder::buildSerializedNetwork: Error Code 10: Internal Error (Could not find any implementation for node {ForeignNode[wanda.krol...[MATMUL]-[aten_ops.mm.default]-[/krol]]}.)",
-        "IBuilder::buildSerializedNetwork: Error Code ?: Internal Error (Could not find any implementation for node {ForeignNode[?...[?]-[?]-[?]]}.)",
+        "IBuilder::buildSerializedNetwork: Error Code 10: Internal Error (Could not find any implementation for node ?)",
     ),
     (
         "IBuilder::buildSerializedNetwork: Error Code 1: Myelin ([tactic.cpp:1654: enumerate_tactics] Tactic Selection: wanda)",
-        "IBuilder::buildSerializedNetwork: Error Code ?: Myelin ([?:?: ?] Tactic Selection: ?)",
+        "IBuilder::buildSerializedNetwork: Error Code 1: Myelin ([?] Tactic Selection: ?)",
     ),
     (
         "UNSUPPORTED_STATE: Skipping tactic 33 due to insufficient memory on requested size of 629145600 detected for tactic 0xa5a46bfbd719d757.",
-        "UNSUPPORTED_STATE: Skipping tactic ? due to insufficient memory on requested size of ? detected for tactic ?.",
+        "UNSUPPORTED_STATE: Skipping tactic ? due to insufficient memory on requested size of 629145600 detected for tactic ?.",
     ),
     (
         "Skipping tactic 0x0000000000000000 due to exception Assertion mElementWise failed.",
@@ -112,11 +112,11 @@ MESSAGES = [
     ),
     (
         "[defaultAllocator.cpp::allocate::31] Error Code 1: Cuda Runtime (out of memory)",
-        "[?] Error Code ?: Cuda Runtime (out of memory)",
+        "[defaultAllocator.cpp::allocate::31] Error Code 1: Cuda Runtime (out of memory)",
     ),
     (
         "[virtualMemoryBuffer.cpp::resizePhysical::160] Error Code 2: OutOfMemory (no further information)",
-        "[?] Error Code ?: OutOfMemory (no further information)",
+        "[virtualMemoryBuffer.cpp::resizePhysical::160] Error Code 2: OutOfMemory (no further information)",
     ),
     (
         "ICudaEngine::loadWeightsAsync requires a non-null CUDA stream.",
@@ -168,7 +168,7 @@ MESSAGES = [
     ),
     (
         "RotaryEmbeddingLayer requires 3 or 4 inputs.",
-        "RotaryEmbeddingLayer requires ? or ? inputs.",
+        "RotaryEmbeddingLayer requires 3 or 4 inputs.",
     ),
     (
         "Deterministic reduction is not supported.",
@@ -176,11 +176,11 @@ MESSAGES = [
     ),
     (
         "Paged Attention does not support V tensor to be ragged",
-        "Paged Attention does not support ? tensor to be ragged",
+        "Paged Attention does not support V tensor to be ragged",
     ),
     (
         "Myelin internal error: linearization cannot apply to a loaded session",
-        "Myelin internal error: linearization cannot apply to a loaded session",
+        "Myelin internal error: ?",
     ),
     (
         "Failed to infer type for custom layer op wanda",
@@ -188,7 +188,7 @@ MESSAGES = [
     ),
     (
         "Assertion tensorDims.nbDims == regionDims.nbDims failed.",
-        "Assertion ? == ? failed.",
+        "Assertion ? failed.",
     ),
     (
         "Encountered a boolean transpose case that is not supported.",
@@ -200,7 +200,7 @@ MESSAGES = [
     ),
     (
         "Detected 17 inputs and 1 output network tensors.",
-        "Detected ? inputs and ? output network tensors.",
+        "Detected 17 inputs and 1 output network tensors.",
     ),
     (
         "Engine generation completed in 17.5 seconds.",
@@ -216,11 +216,11 @@ MESSAGES = [
     ),
     (
         "IExecutionContext::setInputShape: Error Code 3: API Usage Error (Parameter check failed, condition: engineDims.d[i] == dims.d[i]. Static dimension mismatch while setting input shape for krol. Set dimensions are [17,3]. Expected dimensions are [1,3].)",
-        "IExecutionContext::setInputShape: Error Code ?: API Usage Error (Parameter check failed, condition: ?[?] == ?[?]. Static dimension mismatch while setting input shape for ?. Set dimensions are [?]. Expected dimensions are [?].)",
+        "IExecutionContext::setInputShape: Error Code 3: API Usage Error (Parameter check failed, condition: engineDims.d[i] == dims.d[i]. Static dimension mismatch while setting input shape for ?. Set dimensions are [17,3]. Expected dimensions are [1,3].)",
     ),
     (
         "IExecutionContext::enqueueV3: Error Code 3: API Usage Error (Parameter check failed, condition: mContext.profileObliviousBindings.at(profileObliviousIndex) != nullptr. Address is not set for input tensor krol. Call setInputTensorAddress or setTensorAddress before enqueue/execute.)",
-        "IExecutionContext::enqueueV3: Error Code ?: API Usage Error (Parameter check failed, condition: ?(?) != ?. Address is not set for input tensor ?. Call setInputTensorAddress or setTensorAddress before ?.)",
+        "IExecutionContext::enqueueV3: Error Code 3: API Usage Error (Parameter check failed, condition: mContext.profileObliviousBindings.at(profileObliviousIndex) != nullptr. Address is not set for input tensor ?. Call setInputTensorAddress or setTensorAddress before enqueue/execute.)",
     ),
     (
         "ILogger::log: Serialized Engine Version 17 does not match Current Version 18, Note: Current Version: 17, Serialized Engine Version: 18",
@@ -228,11 +228,11 @@ MESSAGES = [
     ),
     (
         "Distributive independence is not supported when multiple optimization profiles are used.",
-        "? independence is not supported when multiple optimization profiles are used.",
+        "Distributive independence is not supported when multiple optimization profiles are used.",
     ),
     (
         "Dropout offset tensor must be specified when dropout probability is not 0",
-        "Dropout offset tensor must be specified when dropout probability is not ?",
+        "Dropout offset tensor must be specified when dropout probability is not 0",
     ),
     (
         "All inputs to concat must have the same extent in all dimensions, except for the axis dimension.",
@@ -240,7 +240,7 @@ MESSAGES = [
     ),
     (
         "Number of heads of q must be a multiple of number of heads of k",
-        "Number of heads of ? must be a multiple of number of heads of ?",
+        "Number of heads of q must be a multiple of number of heads of k",
     ),
     (
         "Safety scope does not support hardware compatibility.",
@@ -256,10 +256,10 @@ MESSAGES = [
     ),
     (
         "Epilogue add must consume the dx output of the norm backward node",
-        "Epilogue add must consume the ? output of the norm backward node",
+        "Epilogue add must consume the dx output of the norm backward node",
     ),
     (
         "Operation type 17 (concat/resample/signal) is not supported by the FORT native fusion engine.",
-        "Operation type ? (?) is not supported by the ? native fusion engine.",
+        "Operation type ? (?) is not supported by the FORT native fusion engine.",
     ),
 ]

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from torchspan.semconv._operator_kinds import Operator
-from torchspan.semconv._values import UNKNOWN, Enumeration, Formed, Identifier, Kind, PlaceText, Text
+from torchspan.redaction.kinds_of_text import UNKNOWN, Enumeration, Formed, GraphBreakType, Identifier, Kind, PlaceText
+from torchspan.redaction.operator_text import Operator
 
 _DIMENSION = r"inputs(?:\[\d{1,4}\]){1,4}\.shape\[\d{1,4}\]"
 _RANGE = r"\[\d{1,19}, (?:\d{1,19}|int_oo)\]"
@@ -77,7 +77,7 @@ class ExportFailure(Kind):
     leaves = (
         "One of torchspan's own sentences, followed by the place in the program: the file as a place, the number of "
         "the line, and the name of the function. The sentence may contain a violated dimension, an operator, a "
-        "template of what Dynamo cannot trace, PyTorch's own word for what it refuses, or the class of an exception. "
+        "type of graph break, PyTorch's own word for what it refuses, or the class of an exception. "
         f"Anything else is `{UNKNOWN}`."
     )
     VIOLATED = "constraint violated: "
@@ -96,7 +96,7 @@ class ExportFailure(Kind):
         _Cause(NO_KERNEL, Operator()),
         _Cause(RESULT_OF, Operator(), DEPENDS),
         _Cause(SHAPE_OF, Operator(), DEPENDS),
-        _Cause(NOT_TRACED, Text()),
+        _Cause(NOT_TRACED, GraphBreakType()),
         _Cause(REFUSED, Enumeration(*REFUSALS)),
         _Cause("", Identifier(), RAISED),
     )

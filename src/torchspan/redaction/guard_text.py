@@ -6,8 +6,8 @@ from __future__ import annotations
 import ast
 import re
 
-from torchspan._base.bounds import cut
-from torchspan.semconv._values import UNKNOWN, Kind
+from torchspan.redaction.bounds import cut
+from torchspan.redaction.kinds_of_text import UNKNOWN, Kind
 
 _LIMIT = 256
 """Maximum number of characters of a guard."""
@@ -160,6 +160,7 @@ class GuardText(Kind):
         f"so is a text that is not an expression. At most {_LIMIT} characters."
     )
     leaves_with_text = "The whole condition with every literal in it, at most 2 KiB."
+    is_local = True
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""

@@ -13,9 +13,11 @@ from functools import lru_cache
 from typing import ClassVar
 
 from torchspan._base import source_places
-from torchspan._base.bounds import cut
-from torchspan._base.templates import template
 from torchspan.phase import BUILD_PHASE, SPANS
+from torchspan.redaction.bounds import cut
+from torchspan.redaction.message_table import graph_breaks
+from torchspan.redaction.messages import Message, of_text
+from torchspan.redaction.type_names import BUILD_PHASES
 
 UNKNOWN = "?"
 """Replaces a text that its kind does not accept."""
@@ -32,11 +34,13 @@ class Kind:
         title: The kind's name, in lower case.
         leaves: A description of what leaves the process.
         leaves_with_text: A description of what leaves it with `TORCHSPAN_CAPTURE=text`; None if that is the same.
+        is_local: Whether the whole text is in the user's own file with `TORCHSPAN_CAPTURE=local`.
     """
 
     title: ClassVar[str]
     leaves: str
     leaves_with_text: str | None = None
+    is_local: ClassVar[bool] = False
 
     def accepts(self, text: str) -> bool:
         """Whether `text` may be a value of this kind, unless texts are captured."""
@@ -49,6 +53,10 @@ class Kind:
     def whole(self, text: str) -> str:
         """The text as it may leave the process with `TORCHSPAN_CAPTURE=text`, at most 2 KiB."""
         return self.reduced(text)
+
+    def of_message(self, message: Message) -> str:
+        """A message as it may leave the process: only the kinds of messages take what was reduced where it was read."""
+        return self.reduced(str(message))
 
     def shortened(self, text: str, _limit: int) -> str:
         """The replacement for a reduced text longer than `_limit` bytes, in a list that is too long as a whole."""
@@ -199,18 +207,24 @@ class Text(Kind):
 
     title = "message"
     leaves = (
-        "The first line of a message as a template, at most 256 characters. Words of the libraries' own messages, "
-        f"operators and data types are kept. Every other word, name, number and path is `{UNKNOWN}`."
+        "A message that the [table of messages](../reference/messages.md) knows as a whole, with types, shapes, operators and "
+        f"sizes, and `{UNKNOWN}` for every other value in it; or a string constant of the library's code that raised it. Any "
+        f"other message is `{UNKNOWN}`. TensorRT's own place and error code before a message are kept."
     )
     leaves_with_text = "The whole message with everything that it quotes, at most 2 KiB."
+    is_local = True
 
     def accepts(self, text: str) -> bool:
-        """See `Kind`."""
-        return _is_template(text)
+        """See `Kind`. A constant of a library's code is not accepted: which code raised it is not known any more."""
+        return self.reduced(text) == text
 
     def reduced(self, text: str) -> str:
         """See `Kind`."""
-        return template(text)
+        return str(of_text(text))
+
+    def of_message(self, message: Message) -> str:
+        """See `Kind`."""
+        return str(message)
 
     def whole(self, text: str) -> str:
         """See `Kind`."""
@@ -221,37 +235,43 @@ class Text(Kind):
         return cut(text, limit)
 
 
-def _is_template(text: str) -> bool:
-    kept = text.removesuffix("…").rstrip()
-    return template(kept) == kept
+class GraphBreakType(Kind):
+    """PyTorch's name for a kind of graph break."""
 
-
-class Phrase(Kind):
-    """TensorRT's own words for something, such as a phase of a build."""
-
-    title = "phrase"
-    leaves = (
-        "TensorRT's own words for its work (`Building engine`), as a template: every word that does not occur in its "
-        f"messages is `{UNKNOWN}`. At most {NAME_LIMIT} characters."
-    )
+    title = "type of a graph break"
+    leaves = f"One of PyTorch's own phrases for kinds of graph breaks (`Data-dependent branching`). Anything else is `{UNKNOWN}`."
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
-        return len(text) <= NAME_LIMIT and _phrase(text) == text
+        return text in graph_breaks()[0] or text == UNKNOWN
 
-    def reduced(self, text: str) -> str:
+
+class ProgramText(Kind):
+    """A text that the program wrote."""
+
+    title = "text of the program"
+    leaves = f"Nothing: it is `{UNKNOWN}`."
+    leaves_with_text = "The whole text, at most 2 KiB."
+    is_local = True
+
+    def accepts(self, text: str) -> bool:
         """See `Kind`."""
-        return _phrase(text) if len(text) <= NAME_LIMIT else UNKNOWN
+        return text == UNKNOWN
+
+    def whole(self, text: str) -> str:
+        """See `Kind`."""
+        return cut(text)
 
 
-@lru_cache(maxsize=256)
-def _phrase(text: str) -> str:
-    """The template. The first word may begin with a capital letter."""
-    redacted, first = template(text), text[:1]
-    if redacted[:1] == first or not first.isupper():
-        return redacted
-    lowered = template(first.lower() + text[1:])
-    return first + lowered[1:] if lowered[:1] == first.lower() else redacted
+class BuildPhaseName(Kind):
+    """TensorRT's name for a phase of a build."""
+
+    title = "build phase"
+    leaves = f"The name of a phase of a build that TensorRT is known to report (`Building engine`). Anything else is `{UNKNOWN}`."
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return text in BUILD_PHASES or text == UNKNOWN
 
 
 class SpanName(Kind):
@@ -260,11 +280,11 @@ class SpanName(Kind):
     title = "name of a span"
     leaves = (
         "The kind of work (`torch_tensorrt.convert`). If the work has a target, an identifier follows; for a phase of "
-        "a build, a phrase follows. The name of a step without a span is only an identifier. "
+        "a build, its name follows. The name of a step without a span is only an identifier. "
         f"Anything else is `{UNKNOWN}`."
     )
     _TARGETS: ClassVar[dict[str, Kind]] = {
-        row.name: Phrase() if row is BUILD_PHASE else Identifier() for row in SPANS if row.has_target
+        row.name: BuildPhaseName() if row is BUILD_PHASE else Identifier() for row in SPANS if row.has_target
     }
 
     def accepts(self, text: str) -> bool:

@@ -8,7 +8,7 @@ MESSAGES = [
     ),
     (
         "Setting GPU id to 0 for device because device 0 manages DLA on AGX Platforms",
-        "Setting GPU id to ? for device because device ? manages DLA on AGX Platforms",
+        "Setting GPU id to 0 for device because device 0 manages DLA on AGX Platforms",
     ),
     (
         "Profile at index 17 must be a dict with keys 'min_shape', 'opt_shape', 'max_shape'",
@@ -16,19 +16,19 @@ MESSAGES = [
     ),
     (
         "Profile at index 17 field 'wanda_krol' must be a List, tuple or torch.Size, found <class 'wanda.Krol'>",
-        "Profile at index ? '?' must be a List, tuple or torch.Size, found <class '?'>",
+        "Profile at index ? field '?' must be a List, tuple or torch.Size, found <class '?'>",
     ),
     (
         "Input shape specifications for inputs are required to be a List, tuple or torch.Size, found type:  for min_shape",
-        "Input shape specifications for inputs are required to be a List, tuple or torch.Size, found type: for min_shape",
+        "Input shape specifications for inputs are required to be a List, tuple or torch.Size, found type:  for min_shape",
     ),
     (
         "Capturing TensorRT API calls is only supported on Linux, therefore ignoring the capture_tensorrt_api_recording setting for wanda_krol",
-        "Capturing TensorRT API calls is only supported on ?, therefore ignoring the capture_tensorrt_api_recording setting for ?",
+        "Capturing TensorRT API calls is only supported on Linux, therefore ignoring the capture_tensorrt_api_recording setting for ?",
     ),
     (
         "Not all inputs provided are torch.Tensor or torch_tensorrt.Input objects. Please provide inputs of a valid type",
-        "Not all inputs provided are torch.Tensor or ? objects. Please provide inputs of a valid type",
+        "Not all inputs provided are torch.Tensor or torch_tensorrt.Input objects. Please provide inputs of a valid type",
     ),
     (
         "output_format='executorch' requires the Torch-TensorRT runtime (torch_tensorrt_runtime). Reinstall torch_tensorrt with the runtime extension.",
@@ -60,7 +60,7 @@ MESSAGES = [
     ),
     (
         "Provided an unsupported tensor format for tensor, got: <class 'wanda.Krol'>",
-        "Provided an unsupported tensor format for tensor, got: <class '?'>",
+        "Provided an unsupported tensor format for tensor, got: ?",
     ),
     (
         "TensorRT-LLM plugin for NCCL is not available",
@@ -68,15 +68,15 @@ MESSAGES = [
     ),
     (
         "Wheel file not found at /srv/wanda/krol.engine: wanda's krol went away",
-        "Wheel file not found at ?: ? went away",
+        "Wheel file not found at ?: ?",
     ),
     (
         "Local file write error: wanda's krol went away",
-        "Local file write error: ? went away",
+        "Local file write error: ?",
     ),
     (
         "Cannot create NCCL symlink at wanda_krol (permission denied). Please run: ln -sf libnccl.so.2 wanda_krol",
-        "Cannot create NCCL symlink at ? (permission denied). Please run: ? -?",
+        "Cannot create NCCL symlink at ? (permission denied). Please run: ln -sf libnccl.so.2 ?",
     ),
     (
         "Invalid input type <class 'wanda.Krol'> encountered in parse_complex_tensor_structs parsing.",
@@ -92,7 +92,7 @@ MESSAGES = [
     ),
     (
         "wanda_krol Input.min_shape=1 but the exported program's min is 2 (PyTorch 0/1 specialization -- Dim(min=1) is recorded as min=2). The compiled engine's min will be 2.",
-        "? Input.min_shape=? but the exported program's min is ? (PyTorch ? specialization -- Dim(min=?) is recorded as min=?). The compiled engine's min will be ?.",
+        "? Input.min_shape=1 but the exported program's min is 2 (PyTorch 0/1 specialization -- Dim(min=1) is recorded as min=2). The compiled engine's min will be 2.",
     ),
     (
         "Expected at least 17 trailing outputs to pair with copy-back buffers wanda_krol, found only 17.",
@@ -104,7 +104,7 @@ MESSAGES = [
     ),
     (
         "The type of graph module is not supported for refitting or two compiled modules do not match.",
-        "The type of graph module is not supported for refitting or ? compiled modules do not match.",
+        "The type of graph module is not supported for refitting or two compiled modules do not match.",
     ),
     (
         "strip_engine_weights=True is not supported for torch.compile(). It will be set to False automatically.",
@@ -124,7 +124,7 @@ MESSAGES = [
     ),
     (
         "Meta information of input is missing. Unable to validate GLU's split dimension, falling back to PyTorch operation.",
-        "Meta information of input is missing. Unable to validate ? split dimension, falling back to PyTorch operation.",
+        "Meta information of input is missing. Unable to validate GLU's split dimension, falling back to PyTorch operation.",
     ),
     (
         "to_trt_weights can only be called on torch.Tensor, got an object of type: <class 'wanda.Krol'>",
@@ -132,7 +132,7 @@ MESSAGES = [
     ),
     (
         "Detected argument at index 17 had type <class 'wanda.Krol'> which is not one of the approved types <class 'wanda.Krol'>",
-        "Detected argument at index ? had type <class '?'> which is not ? of the approved types <class '?'>",
+        "Detected argument at index ? had type <class '?'> which is not one of the approved types ?",
     ),
     (
         "Convolution wanda_krol has bias of type <class 'wanda.Krol'>, Expected Torch Tensor or TRT Tensor",
@@ -140,7 +140,7 @@ MESSAGES = [
     ),
     (
         "Both lhs_val and rhs_val are int or float, at least one of them should be a tensor",
-        "Both lhs_val and rhs_val are int or float, at least ? of them should be a tensor",
+        "Both lhs_val and rhs_val are int or float, at least one of them should be a tensor",
     ),
     (
         "The WORLD_SIZE env variable is not set in distributed environment",
@@ -148,15 +148,15 @@ MESSAGES = [
     ),
     (
         "p should between [0, inf], currently p=wanda_krol is not supported!",
-        "? should between [?, inf], currently ?=? is not supported!",
+        "p should between [0, inf], currently p=? is not supported!",
     ),
     (
         "quantize converter received an input of <class 'wanda.Krol'> type. Supported types: float32 | float16 | bfloat16",
-        "quantize converter received an input of <class '?'> type. Supported types: float32 | float16 | bfloat16",
+        "quantize converter received an input of ? type. Supported types: float32 | float16 | bfloat16",
     ),
     (
         "slice_scatter: 17 of type 17 is not a valid dim for a rank-17 input; dim must be a Python int in [-17, 17)",
-        "slice_scatter: ? of type ? is not a valid dim for a ? input; dim must be a Python int in [-?)",
+        "slice_scatter: ? of type ? is not a valid dim for a rank-17 input; dim must be a Python int in [-17, 17)",
     ),
     (
         "unsqueeze received input wanda_krol that is not part of the TensorRT region!",
@@ -176,7 +176,7 @@ MESSAGES = [
     ),
     (
         "Failed to get the user specified name of the node wanda_krol because wanda's krol went away. Please file a bug with Torch-TensorRT.",
-        "Failed to get the user specified name of the node ? because ? went away. Please file a bug with Torch-TensorRT.",
+        "Failed to get the user specified name of the node ? because ?. Please file a bug with Torch-TensorRT.",
     ),
     (
         "CPU memory budget is too small to compile the model. CPU memory budget: wanda_krol MB, Model size: 17 MB. Consider setting cpu_memory_budget to a larger value.",
@@ -188,7 +188,7 @@ MESSAGES = [
     ),
     (
         "Dimension (17) of new input tensor is not the range of supported shapes (saw: (wanda_krol), expected: [wanda_krol, wanda_krol])",
-        "Dimension (?) of new input tensor is not the range of supported shapes (saw: (?), expected: [?])",
+        "Dimension (17) of new input tensor is not the range of supported shapes (saw: (?), expected: [?, ?])",
     ),
     (
         "TensorRT engine was not built to target the loaded TensorRT runtime platform (target: wanda_krol, current: wanda_krol)",
@@ -228,7 +228,7 @@ MESSAGES = [
     ),
     (
         "wanda_krol contains 17 TRT engine calls. Each one becomes its own delegate, so the boundary overhead is paid that many times.",
-        "? contains ? TRT engine calls. Each ? becomes its own delegate, so the boundary overhead is paid that many times.",
+        "? contains ? TRT engine calls. Each one becomes its own delegate, so the boundary overhead is paid that many times.",
     ),
     (
         "Staged GraphModule wanda_krol changed node identities.",
@@ -240,7 +240,7 @@ MESSAGES = [
     ),
     (
         "expected exactly 1 engine node in partition 17, found 17",
-        "expected exactly ? engine node in partition ?, found ?",
+        "expected exactly 1 engine node in partition ?, found ?",
     ),
     (
         "Unsupported Geometry: wanda_krol",
@@ -248,6 +248,6 @@ MESSAGES = [
     ),
     (
         "ScalarInput wanda_krol: py_type must be float, int, or bool, got <class 'wanda.Krol'>",
-        "ScalarInput ?: py_type must be float, int, or bool, got <class '?'>",
+        "ScalarInput ?: py_type must be float, int, or bool, got ?",
     ),
 ]
