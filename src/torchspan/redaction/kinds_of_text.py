@@ -35,12 +35,14 @@ class Kind:
         leaves: A description of what leaves the process.
         leaves_with_text: A description of what leaves it with `TORCHSPAN_CAPTURE=text`; None if that is the same.
         is_local: Whether the whole text is in the user's own file with `TORCHSPAN_CAPTURE=local`.
+        is_left_out: Whether a message of which nothing leaves is left out. Otherwise it is `?`.
     """
 
     title: ClassVar[str]
     leaves: str
     leaves_with_text: str | None = None
     is_local: ClassVar[bool] = False
+    is_left_out: ClassVar[bool] = False
 
     def accepts(self, text: str) -> bool:
         """Whether `text` may be a value of this kind, unless texts are captured."""
@@ -235,6 +237,12 @@ class Text(Kind):
         return cut(text, limit)
 
 
+class ErrorMessage(Text):
+    """The message of an exception."""
+
+    is_left_out = True
+
+
 class GraphBreakType(Kind):
     """PyTorch's name for a kind of graph break."""
 
@@ -253,6 +261,7 @@ class ProgramText(Kind):
     leaves = f"Nothing: it is `{UNKNOWN}`."
     leaves_with_text = "The whole text, at most 2 KiB."
     is_local = True
+    is_left_out = True
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""

@@ -110,7 +110,7 @@ def _reduction(row: Attribute, *, capture_text: bool) -> Reduce:
         number, is_list = _NUMBERS[row.type]
         return partial(_numbers, number) if is_list else number
     reduce = partial(_string, kind, capture_text)
-    return partial(_strings, kind, reduce) if row.type == "string[]" else partial(_known, reduce)
+    return partial(_strings, kind, reduce) if row.type == "string[]" else (partial(_known, reduce) if kind.is_left_out else reduce)
 
 
 def _known(reduce: Reduce, value: Any) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from torchspan import phase
 from torchspan._base import reading
-from torchspan.redaction.kinds_of_text import HostName, Identifier, PlaceText, Text, Version
+from torchspan.redaction.kinds_of_text import ErrorMessage, HostName, Identifier, PlaceText, Version
 from torchspan.semconv._table import Attribute
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
@@ -24,7 +24,7 @@ EXCEPTION_MESSAGE = Attribute(
     "Message of the exception, as in the table of messages, or a string constant of the library's code that raised it. "
     "Absent for any other message: class and place name it.",
     event="exception",
-    kind=Text(),
+    kind=ErrorMessage(),
 )
 _HAS_PLACE = (phase.CONSTRUCT_NETWORK, phase.EXPORT)
 """Work whose failure comes from a place in the program's own code."""
