@@ -95,7 +95,6 @@ PHRASES = (
 EXCEPTIONS = {
     "tools/check_language.py": "the list itself",
     "collector-config/distribution/manifest.yaml": "the name of what is built from it is a digest of it",
-    "src/torchspan/_base/vocabulary.txt": "names and words of PyTorch's and TensorRT's sources, generated",
     "tests/tools/test_check_language.py": "tests of the list",
 }
 """Files that are not read, and why."""

@@ -2,7 +2,7 @@
 """Writes everything that is made from the source: pages, dashboards, resources of Kubernetes, and the diagram.
 
 `--check` writes nothing, names each file that differs from what would be written, and exits with status 1 if there is one.
-`tools/generate_vocabulary.py` is apart: it reads every installed library.
+`tools/collect_graph_breaks.py` is apart: it reads the sources of several versions of PyTorch.
 """
 
 import importlib
@@ -13,6 +13,7 @@ NAMES = (
     "privacy_page",
     "settings_page",
     "metrics_page",
+    "messages_page",
     "cli_page",
     "phase_page",
     "compatibility_page",

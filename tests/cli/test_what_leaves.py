@@ -46,7 +46,7 @@ def listed(tmp_path, torchspan):
 
 
 def test_strings_stand_below_their_key_with_its_type_and_numbers_come_last(listed):
-    message = attribute(s.EXCEPTION_MESSAGE, "expected ? but found ?")
+    message = attribute(s.EXCEPTION_MESSAGE, "Failed to parse ONNX model from file: ?!")
     compiled = span("torch_tensorrt.compile", (s.MODEL_CLASS, "ConvNet"), (s.ERROR_TYPE, "RuntimeError"))
     compiled["events"] = [{"name": "exception", "attributes": [message, attribute(s.EXCEPTION_TYPE, "RuntimeError")]}]
     shapes = {"arrayValue": {"values": [{"stringValue": "[1, 16]"}, {"stringValue": "[1..4..8]"}]}}
@@ -80,7 +80,7 @@ scope torchspan
   name of events: name of an event
       "exception"
   attribute of events exception.message: message
-      "expected ? but found ?"
+      "Failed to parse ONNX model from file: ?!"
   attribute of events exception.type: identifier
       "RuntimeError"
   name of the scope: torchspan's scope

@@ -103,17 +103,24 @@ def declared(spans, event="torch.compile.graph_break"):
     [
         (
             lambda x: disabled(x) * 2,
-            {"api": "torch.compiler.disable", "function": "disabled", "reason": "unsupported operator of ?"},
+            {"api": "torch.compiler.disable", "function": "disabled", "reason": REASON},
         ),
         (lambda x: disabled_here_alone(x) * 2, {"api": "torch.compiler.disable", "function": "disabled_here_alone"}),
         (HasDisabled(), {"api": "torch.compiler.disable"}),
-        (breaks, {"api": "torch._dynamo.graph_break", "reason": "unsupported operator of ?"}),
+        (breaks, {"api": "torch._dynamo.graph_break", "reason": REASON}),
         (breaks_without_a_reason, {"api": "torch._dynamo.graph_break"}),
-        (skips, {"api": "torch._dynamo.skip_frame", "reason": "unsupported operator of ?"}),
+        (skips, {"api": "torch._dynamo.skip_frame", "reason": REASON}),
     ],
     ids=["disable", "disable here alone", "disabled module", "graph_break", "without a reason", "skip_frame"],
 )
-def test_a_region_that_is_left_out_says_which_api_where_and_why(spans, function, expected):
+def test_a_region_that_is_left_out_says_which_api_where_and_with_capture_text_why(
+    instrument, spans, exporter, function, expected
+):
+    run(function)
+    assert declared(spans) == [{key: value for key, value in expected.items() if key != "reason"}]
+    exporter.clear()
+    torch.compiler.reset()
+    instrument(capture="text")
     run(function)
     assert declared(spans) == [expected]
 

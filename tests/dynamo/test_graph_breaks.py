@@ -12,6 +12,7 @@ from torchspan.semconv.torch import RECOMPILE_REASON
 
 ONES = torch.ones(3, 3)
 BREAK = "torch.compile.graph_break"
+VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 
 
 @pytest.fixture
@@ -23,6 +24,22 @@ def events(spans):
 
 
 ASKED_FOR = {"torch.compile.declaration.api": "torch._dynamo.graph_break"}
+
+
+NO_BRANCHES = (
+    "Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`). Dynamo does not support tracing dynamic control flow."
+)
+COMPUTED = "\n\n  The branch condition involves a tensor computed as follows:\n?"
+HINTS_FOR_BRANCHES = (
+    "This graph break is fundamental - it is unlikely that Dynamo will ever be able to trace through your code. "
+    "Consider finding a workaround.",
+    "Use `torch.cond` to express dynamic control flow.",
+)
+BRANCHLESS = (
+    "For the common pattern `if tensor_cond: x = transform(x)` (e.g. clamping inf/nan values), consider making the code "
+    "branchless by always applying the transform. Operations like torch.clamp, torch.nan_to_num, and torch.where are "
+    "typically no-ops on well-behaved inputs and compile without graph breaks."
+)
 
 
 def broke(kind, line, function, *, skips=False, declared=None, **more):
@@ -54,14 +71,15 @@ def test_a_break_that_was_asked_for_and_one_about_data_each_with_its_line(events
             declared=ASKED_FOR,
             type="Call to `torch._dynamo.graph_break()`",
             reason="User-inserted graph break. Message: ?",
+            hints=("Remove the `torch._dynamo.graph_break()` call.",),
         ),
         broke(
             "data_dependent_branch",
             18,
             "torch_dynamo_resume_in_breaks_twice_at_17",
             type="Data-dependent branching",
-            reason="Detected data-dependent branching (e.g. `if my_tensor.sum() > ?:`). "
-            "Dynamo does not support tracing dynamic control flow.",
+            reason=NO_BRANCHES if VERSION < (2, 12) else f"{NO_BRANCHES}{COMPUTED}",
+            hints=HINTS_FOR_BRANCHES if VERSION < (2, 13) else (BRANCHLESS, *HINTS_FOR_BRANCHES),
         ),
     ]
     first, second, third = spans("torch.compile_frame")
@@ -82,6 +100,7 @@ def test_a_break_that_leaves_the_whole_frame_to_python_is_marked(events):
             declared=ASKED_FOR,
             type="Call to `torch._dynamo.graph_break()`",
             reason="User-inserted graph break. Message: ?",
+            hints=("Remove the `torch._dynamo.graph_break()` call.",),
         )
     ]
 

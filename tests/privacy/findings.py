@@ -4,6 +4,8 @@
 CANARIES = "tests/privacy/test_canaries.py::test_what_torchspan_writes_has_no_canary_but_names_where_names_may_be"
 BYTES = "tests/privacy/test_canaries.py::test_no_byte_holds_a_canary_in_any_encoding"
 WORDS = "tests/privacy/test_properties.py::test_of_a_value_in_a_message_no_word_is_left_whatever_stands_around_it"
+SENTENCES = "tests/privacy/test_sentences.py::test_in_each_place_every_sentence_gives_the_same_output"
+KNOWN = "tests/redaction/test_messages.py::test_a_message_of_a_library_leaves_with_its_reason_and_without_the_values_of_the_program"
 _FILES = "tests/_base/test_files.py"
 _SAFETY = "tests/sdk/test_file_safety.py"
 _HOSTILE = "tests/cli/test_show_hostile.py"
@@ -20,13 +22,14 @@ FINDINGS = {
     "A4 one odd quote turns the redaction inside out": (
         CANARIES,
         WORDS,
-        "tests/_base/test_templates.py::test_a_name_does_not_survive_whatever_stands_around_it",
-        "tests/_base/test_templates.py::test_a_message_of_pytorch_stays_understandable",
+        SENTENCES,
+        "tests/redaction/test_messages.py::test_a_text_leaves_only_as_a_whole_message_that_is_known",
+        KNOWN,
     ),
     "A5 names of layers and nodes in TensorRT's lines": (
         CANARIES,
         WORDS,
-        "tests/_base/test_templates.py::test_a_message_of_tensorrt_stays_understandable",
+        KNOWN,
     ),
     "A6 free text in attributes": (
         CANARIES,
@@ -34,7 +37,7 @@ FINDINGS = {
     ),
     "A7 anything behind an operator's prefix": (
         WORDS,
-        "tests/semconv/test_values.py::test_an_operator_that_is_not_known_is_a_question_mark",
+        "tests/redaction/test_kinds_of_text.py::test_an_operator_that_is_not_known_is_a_question_mark",
     ),
     "A8 torchspan's own failure writes the user's value to the log": (
         "tests/_base/test_errors.py::test_of_a_failure_of_torchspans_own_a_warning_has_the_class_and_no_text",
@@ -42,8 +45,8 @@ FINDINGS = {
         CANARIES,
     ),
     "A9 code.file.path is absolute": (
-        "tests/semconv/test_values.py::test_a_file_below_the_import_path_is_distinguished_from_there_on",
-        "tests/semconv/test_values.py::test_where_texts_are_captured_a_place_is_absolute",
+        "tests/redaction/test_kinds_of_text.py::test_a_file_below_the_import_path_is_distinguished_from_there_on",
+        "tests/redaction/test_kinds_of_text.py::test_where_texts_are_captured_a_place_is_absolute",
         CANARIES,
     ),
     "A10 baggage in the environment of a child that was to have none": (

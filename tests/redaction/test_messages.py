@@ -103,7 +103,7 @@ def test_no_code_of_an_exception_runs():
     assert messages.of_error(raised(lambda: (_ for _ in ()).throw(Hostile("wanda")))) == "?"
 
 
-def test_an_argument_that_is_not_exactly_a_text_is_no_message():
+def test_an_argument_that_is_not_exactly_a_text_is_not_a_message():
     class Text(str):  # noqa: SLOT000 - as a program writes it
         def __str__(self):
             raise AssertionError("it ran")
@@ -153,7 +153,7 @@ def test_of_two_rows_that_match_the_one_with_more_text_decides():
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ({"message": "the argument {wanda} is bad", "source": "x"}, "row 1: {wanda} is no hole; there are type, shape"),
+        ({"message": "the argument {wanda} is bad", "source": "x"}, "row 1: {wanda} is not a hole; there are type, shape"),
         ({"message": "the argument {any}{size} is bad", "source": "x"}, "row 1: two holes touch"),
         ({"message": "{any}: bad {any}", "source": "x"}, "row 1: fewer than 10 letters"),
         ({"message": "the argument {any} is bad"}, "row 1: it has no source"),

@@ -9,6 +9,7 @@ import pytest
 
 import generate_cli_page
 import generate_compatibility_page
+import generate_messages_page
 import generate_metrics_page
 import generate_phase_page
 import generate_privacy_page
@@ -17,11 +18,13 @@ import generate_settings_page
 import pip_config_for_uv
 import what_is_missing
 from torchspan import _settings, cli, environment_variables, phase, semconv
+from torchspan.redaction import message_table
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = (
     generate_settings_page,
     generate_metrics_page,
+    generate_messages_page,
     generate_cli_page,
     generate_phase_page,
     generate_compatibility_page,
@@ -89,6 +92,13 @@ def test_the_page_of_metrics_has_every_metric_with_its_unit():
     text = generate_metrics_page.document()
     assert "| `torch_tensorrt.compile.duration` | histogram | `s` |" in text
     assert [each for each in semconv.METRICS if f"| `{each}` |" not in text] == []
+
+
+def test_the_page_of_messages_has_every_file_with_its_rows_and_every_hole():
+    text = generate_messages_page.document()
+    assert [name for name in message_table.FILES if f"| `{name}.json` |" not in text] == []
+    assert f"| | together | {len(message_table.table().rows):,} |" in text
+    assert list(generate_messages_page.HOLES) == list(message_table.HOLES)
 
 
 def test_the_page_of_the_command_line_has_every_command_with_its_options():

@@ -133,12 +133,12 @@ def test_what_is_inside_folded_work_counts_at_the_nearest_span_and_no_time_twice
         run(
             engine,
             phase.BUILD_ENGINE,
-            inside=lambda build: run(engine, phase.BUILD_PHASE, target="a", placement=Placement(build)),
+            inside=lambda build: run(engine, phase.BUILD_PHASE, target="Timing tactics", placement=Placement(build)),
         )
 
     run(engine, phase.COMPILE, inside=lambda _: run(engine, phase.CONVERT, inside=conversion))
     (compilation,) = exporter.get_finished_spans()
-    assert steps(compilation) == {"gc.collect": 1, CONVERT: 1, BUILD: 1, "tensorrt.build_phase a": 1}
+    assert steps(compilation) == {"gc.collect": 1, CONVERT: 1, BUILD: 1, "tensorrt.build_phase Timing tactics": 1}
     assert compilation.attributes["torchspan.folded.count"] == 3
     total = (compilation.end_time - compilation.start_time) / 1e9
     assert 0 < sum(compilation.attributes["torchspan.steps.durations"]) <= total
@@ -173,7 +173,7 @@ def test_a_child_that_shares_no_frame_with_what_was_folded_has_the_nearest_span_
     compilation = engine.open(phase.COMPILE, {})
     build = engine.open(phase.BUILD_ENGINE, {})
     outer = engine.open(
-        phase.BUILD_PHASE, {}, target="outer", placement=Placement(build)
+        phase.BUILD_PHASE, {}, target="Timing tactics", placement=Placement(build)
     )  # the detail for which there is no room
 
     def on_a_thread_of_tensorrts():
@@ -188,7 +188,7 @@ def test_a_child_that_shares_no_frame_with_what_was_folded_has_the_nearest_span_
     assert [span.name for span in spans] == [BUILD, BUILD, COMPILE]
     inner, around, _ = spans
     assert inner.parent == around.get_span_context()
-    assert steps(around) == {"tensorrt.build_phase outer": 1}
+    assert steps(around) == {"tensorrt.build_phase Timing tactics": 1}
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 
 import pytest
 
+from torchspan import semconv
 from torchspan.writer._exception_signals import exception_attributes
 
 HOSTILE = [f"__{name}__" for name in ("str", "repr", "format", "bytes", "len", "iter", "bool", "eq", "hash")]
@@ -44,5 +45,5 @@ def raised(error, cause=None):
     "make", [lambda: raised(Ends("x")), lambda: raised(ValueError(Text("x"))), lambda: raised(ValueError(), Ends("x"))]
 )
 def test_no_method_or_property_of_an_exception_runs(make, capture_text):
-    described = exception_attributes(make(), capture_text=capture_text)
+    described = semconv.emitted(exception_attributes(make()), capture_text=capture_text)
     assert described["exception.type"].rpartition(".")[2] in {"Ends", "ValueError"}

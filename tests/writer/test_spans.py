@@ -322,12 +322,16 @@ def test_what_occurred_inside_an_event_is_an_event_of_its_span(engine, exporter)
 
 
 @pytest.mark.parametrize(
-    ("capture_text", "reported"), [(False, "no file '?' with ? in it"), (True, "no file 'my.onnx' with 4711 in it")]
+    ("capture_text", "reported"),
+    [
+        (False, "Failed to parse ONNX model from file: ?!"),
+        (True, "Failed to parse ONNX model from file: /srv/my.onnx with 4711!"),
+    ],
 )
 def test_an_attribute_that_is_somebodys_text_is_redacted_unless_asked_for(provider, exporter, capture_text, reported):
     engine = Engine()
     extend(engine, SpanWriter(provider, capture_text=capture_text).callback)
-    text = {semconv.PARSER_ERROR: "no file 'my.onnx' with 4711 in it"}
+    text = {semconv.PARSER_ERROR: "Failed to parse ONNX model from file: /srv/my.onnx with 4711!"}
     engine.close(engine.open(phase.PARSE, text))
     event = engine.open(phase.PARSE, {})
     event.additions.update(text)
