@@ -123,7 +123,7 @@ def _apply(rows: tuple[Replacement, ...], home: ModuleType | None = None) -> Non
         if module is None:
             continue
         maker = _maker(row.maker)
-        for name in row.names:
+        for name in row.names.split():
             _replace(module, name, row, maker)
 
 
@@ -151,8 +151,8 @@ def _replace(module: ModuleType, path: str, row: Replacement, maker: Any) -> Non
         return
     call = f"{row.module}.{path}"
     new = maker(original, call)
-    if row.kind in {"answers", "refuses"}:
-        _mark(new)
+    if row.is_stand_in:  # tells observers that no GPU and no TensorRT runtime stands behind this name
+        new.__torchspan_stand_in__ = True
     setattr(owner, name, new)
     home: Any = sys.modules.get(str(getattr(original, "__module__", "")))
     if home is not None and getattr(home, name, None) is original:  # re-exported: torch.cuda.memory, torch.cuda.streams
@@ -164,8 +164,3 @@ def _get(owner: Any, name: str) -> Any:
     """As getattr, except that a class method keeps its `__func__` and a module proxy is not asked for what it lacks."""
     owner = getattr(owner, "_target_module", owner)  # torch_tensorrt's `tensorrt` proxy prints what it does not find
     return getattr(owner, name, _MISSING)
-
-
-def _mark(new: Any) -> None:
-    """Tell observers that no GPU and no TensorRT runtime stands behind this name."""
-    new.__torchspan_stand_in__ = True
