@@ -12,7 +12,6 @@ __all__ = [
     "TORCHSPAN_CAPTURE",
     "TORCHSPAN_DETAIL",
     "TORCHSPAN_DISABLED_CALLS",
-    "TORCHSPAN_ENGINE_DIR",
     "TORCHSPAN_FILE",
     "TORCHSPAN_FILE_MAX_SIZE",
     "TORCHSPAN_FILE_MODE",
@@ -65,11 +64,6 @@ TORCHSPAN_FILE_MODE = "TORCHSPAN_FILE_MODE"
 
 TORCHSPAN_WITHOUT_GPU = "TORCHSPAN_WITHOUT_GPU"
 """`1`: run Torch-TensorRT's real pipeline on a machine without a GPU (see `torchspan.testing.without_gpu`)."""
-
-TORCHSPAN_ENGINE_DIR = "TORCHSPAN_ENGINE_DIR"
-"""Folder in which engines that were built without a GPU are stored for other processes.
-
-Default: `torchspan` in the user's cache folder. Without `TORCHSPAN_WITHOUT_GPU` it has no effect."""
 
 TORCHSPAN_CAPTURE = "TORCHSPAN_CAPTURE"
 """`text`: exception messages and lines of TensorRT's log are recorded in full.

@@ -23,7 +23,6 @@ from torchspan._settings.kinds import (
     AnyText,
     Bytes,
     Choice,
-    FolderPath,
     FollowedClasses,
     FunctionPath,
     Number,
@@ -55,7 +54,6 @@ class Settings(NamedTuple):
     propagation: Propagation = "on"
     heartbeat: float | None = None
     without_gpu: bool = False
-    engine_dir: str | None = None
     log_correlation: bool = False
     ready_after: str | None = None
     sample_other: float | None = None
@@ -231,15 +229,6 @@ SETTINGS = (
         False,
         "Run Torch-TensorRT's pipeline on a machine without a GPU.",
         option="--without-gpu",
-    ),
-    Setting(
-        "engine_dir",
-        env.TORCHSPAN_ENGINE_DIR,
-        FolderPath(),
-        None,
-        "The folder that stores engines that were built without a GPU, so that other processes can run them.",
-        option="--engine-dir",
-        default_text="`torchspan` in the user's cache folder",
     ),
     Setting(
         "ready_after",

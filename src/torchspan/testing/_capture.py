@@ -33,7 +33,6 @@ class InstrumentSettings(TypedDict, total=False):
     log_correlation: bool | None
     propagation: Literal["on", "links", "off"] | None
     without_gpu: bool | None
-    engine_dir: str | os.PathLike[str] | None
     ready_after: str | None
     sample_other: float | None
     sample_execute: float | None
