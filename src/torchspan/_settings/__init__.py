@@ -317,7 +317,7 @@ VARIABLES = (
     Variable(
         env.TORCHSPAN_FILE,
         "File of the exporter `torchspan_file` (`OTEL_TRACES_EXPORTER=torchspan_file`). "
-        "`%p` is the process id, `%t` the time at which the process started.",
+        "`%p` is the process id, `%t` the time at which the process started. Pipes, devices and links are refused.",
         "torchspan-%t-%p.jsonl",
     ),
     Variable(
