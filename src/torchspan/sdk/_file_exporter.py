@@ -27,7 +27,7 @@ from torchspan._version import __version__
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path
 from torchspan.sdk._append_file import AppendFile, FileIsFullError
-from torchspan.sdk._otlp_json import line
+from torchspan.sdk._otlp_json import Encoder, lines
 from torchspan.sdk._starts import start_of
 
 DEFAULT_PATH = "torchspan-%t-%p.jsonl"
@@ -35,7 +35,7 @@ _logger = Log("torchspan.sdk")
 
 
 class FileSpanExporter(SpanExporter):
-    """Appends each batch of spans to a file, as one line of OTLP JSON.
+    """Appends each batch of spans to a file, in one write, as lines of OTLP JSON.
 
     Folders are created, an existing file is appended to, and several processes may write one file. The lines are
     what the Collector's `otlp_json_file` receiver and Jaeger's upload read:
@@ -82,6 +82,7 @@ class FileSpanExporter(SpanExporter):
             self._max_size,
             value_of(TORCHSPAN_FILE_MODE) if mode is None else mode,
         )
+        self._encoder = Encoder()
         self._is_shut_down = False
         self._is_full = False
         self._has_warned = False
@@ -95,20 +96,20 @@ class FileSpanExporter(SpanExporter):
         return _path.expand(self._template, pid=os.getpid(), time=self._time)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Write spans to the file, as one line.
+        """Write spans to the file, in one write.
 
         Args:
             spans: The spans, which have ended.
 
         Returns:
-            SUCCESS if the line is in the file, else FAILURE.
+            SUCCESS if they are in the file, else FAILURE.
         """
         if self._is_shut_down or self._is_full:
             return SpanExportResult.FAILURE
         if not spans:
             return SpanExportResult.SUCCESS
         try:
-            self._file.append(line(spans))
+            self._file.append(lines(map(self._encoder.encode, spans)))
         except FileIsFullError:
             self._is_full = True
             self._warn(

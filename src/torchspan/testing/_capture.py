@@ -66,9 +66,9 @@ class CapturedTrace(Searchable):
         number, traces = self._traces
         ended = self._ended[:]
         if number != len(ended):
-            from torchspan.sdk import _otlp_json as otlp
+            from torchspan.sdk._otlp_json import Encoder, lines
 
-            traces = read(io.BytesIO(otlp.line(ended))).traces
+            traces = read(io.BytesIO(lines(map(Encoder().encode, ended)))).traces
             self._traces = len(ended), traces
         return traces
 
