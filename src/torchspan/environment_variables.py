@@ -19,7 +19,6 @@ __all__ = [
     "TORCHSPAN_HEARTBEAT",
     "TORCHSPAN_INPUTS",
     "TORCHSPAN_INPUTS_EVERY",
-    "TORCHSPAN_LOG_CORRELATION",
     "TORCHSPAN_PROPAGATION",
     "TORCHSPAN_RANKS",
     "TORCHSPAN_READY_AFTER",
@@ -69,12 +68,6 @@ TORCHSPAN_CAPTURE = "TORCHSPAN_CAPTURE"
 """`text`: exception messages and lines of TensorRT's log are recorded in full.
 
 Default `none`: only their first line, with every literal replaced by `?`; in lines of the log, names of layers and tensors too."""
-
-TORCHSPAN_LOG_CORRELATION = "TORCHSPAN_LOG_CORRELATION"
-"""`1`: log records of Torch-TensorRT and TensorRT carry the ids of the current trace and span.
-
-The attributes are `otelTraceID`, `otelSpanID`, `otelTraceSampled` and `otelServiceName`, for the program's own formatters.
-Off by default, because a formatter that prints every attribute of a record would print these too."""
 
 TORCHSPAN_GRAPH_RUNS = "TORCHSPAN_GRAPH_RUNS"
 """`1`: runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs."""

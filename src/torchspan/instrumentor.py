@@ -256,7 +256,6 @@ def instrument(
     build_phases: Literal["auto", "on", "off"] | None = None,
     heartbeat: float | None = None,
     capture: Literal["none", "text"] | None = None,
-    log_correlation: bool | None = None,
     propagation: Literal["on", "links", "off"] | None = None,
     without_gpu: bool | None = None,
     ready_after: str | None = None,
@@ -291,7 +290,6 @@ def instrument(
             The first comes after 2 s at the latest. Default: 2, 7, 17, 37 and 77 s after its start, then every 60 s.
         capture: `text`: exception messages and lines of TensorRT's log are recorded in full. `none` (default): only
             their first line, with `?` for every literal.
-        log_correlation: add the ids of the current trace and span to log records of Torch-TensorRT and TensorRT.
         propagation: `on` (default): the context is propagated into threads, pools and processes. `links`: the same, but the
             span that started this process becomes a link instead of a parent. `off`: the context is not propagated.
         without_gpu: run Torch-TensorRT's pipeline on a machine without a GPU (`torchspan.testing.without_gpu`).

@@ -85,9 +85,7 @@ def _logs(folder):
     provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
     logging.getLogger().addHandler(LoggingHandler(level=logging.WARNING, logger_provider=provider))
     handler = logging.FileHandler(Path(folder, "torchspan.log"))
-    handler.setFormatter(
-        logging.Formatter("%(levelname)s %(name)s %(message)s %(otelServiceName)s", defaults={"otelServiceName": ""})
-    )
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
     handler.setLevel(logging.WARNING)
     logging.getLogger("torchspan").addHandler(handler)
     return provider

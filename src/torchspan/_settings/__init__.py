@@ -54,7 +54,6 @@ class Settings(NamedTuple):
     propagation: Propagation = "on"
     heartbeat: float | None = None
     without_gpu: bool = False
-    log_correlation: bool = False
     ready_after: str | None = None
     sample_other: float | None = None
     sample_execute: float | None = None
@@ -205,14 +204,6 @@ SETTINGS = (
         "`text`: exception messages and lines of TensorRT's log are recorded in full, and paths of source "
         "files are absolute. `none`: only their first line is recorded, with `?` for every word that is not a library's, and paths "
         "begin below the import path.",
-    ),
-    Setting(
-        "log_correlation",
-        env.TORCHSPAN_LOG_CORRELATION,
-        Switch(),
-        False,
-        "Log records of Torch-TensorRT and TensorRT get `otelTraceID`, `otelSpanID`, `otelTraceSampled` and "
-        "`otelServiceName`, for the program's formatters.",
     ),
     Setting(
         "propagation",

@@ -30,7 +30,6 @@ class InstrumentSettings(TypedDict, total=False):
     build_phases: Literal["auto", "on", "off"] | None
     heartbeat: float | None
     capture: Literal["none", "text"] | None
-    log_correlation: bool | None
     propagation: Literal["on", "links", "off"] | None
     without_gpu: bool | None
     ready_after: str | None

@@ -120,8 +120,8 @@ def _id(raw: Mapping[str, Any], key: str) -> str:
 
 def _time(raw: Mapping[str, Any], key: str) -> int:
     try:
-        value = int(raw.get(key))
-    except (TypeError, ValueError, OverflowError):
+        value = int(raw[key])
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise UnreadableError(f"no {key}") from None
     if not 0 <= value < 2**64:
         raise UnreadableError(f"{key} is not a time")
