@@ -224,7 +224,7 @@ def test_a_link_is_not_followed(folder, entry, tmp_path):
     assert folder.read(KEY) is None
 
 
-def test_a_folder_that_cannot_be_made_is_no_error(tmp_path, reference, caplog):
+def test_a_folder_that_cannot_be_made_is_not_an_error(tmp_path, reference, caplog):
     (tmp_path / "file").write_text("")
     caplog.set_level(logging.DEBUG)
     EngineFolder(tmp_path / "file").write(KEY, reference)

@@ -129,7 +129,7 @@ def test_events_links_status_and_scope_are_read(file):
     assert read.links == (Link("12" * 16, "34" * 8, {}),)
 
 
-def test_ids_in_base64_are_no_ids(file):
+def test_ids_in_base64_are_not_read(file):
     encoded = base64.b64encode(b"\xab" * 16).decode()
     wrong = {**span(), "traceId": encoded}
     assert names(file(json.dumps(request(wrong, span("b"))))) == (
@@ -190,7 +190,7 @@ def test_a_file_that_grows_gives_more_each_time(file):
     assert names(file(text)) == BOTH
 
 
-def test_a_document_over_several_lines_is_no_document(file):
+def test_a_document_over_several_lines_is_not_read(file):
     problems = names(file(json.dumps(A, indent=2)))[1]
     assert problems[0] == "line 1: not JSON"
 

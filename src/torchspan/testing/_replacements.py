@@ -38,7 +38,7 @@ _FACTORIES = """
 
 # Applied once torch is imported. Order matters in one place: default devices must be known before factories are replaced.
 TORCH = (
-    # The libraries' own CUDA branches call what has no stand-in, so that they are told that there is no device.
+    # The libraries' own CUDA branches call what has no stand-in, so that they are given the answer that there is no device.
     _cuda("is_available", "_stand_in_answers:AVAILABLE"),
     _cuda("device_count", "_stand_in_answers:DEVICE_COUNT"),
     # torch_tensorrt asks while it is imported.
