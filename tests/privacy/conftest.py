@@ -125,6 +125,7 @@ def _environment(place, folder, capture, receiver):
     return {
         **base,
         **receiver.environment(),
+        "OTEL_METRICS_EXPORTER": "otlp",
         "OTEL_LOGS_EXPORTER": "otlp",
         "OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN": "logs/dup",
         "TORCHSPAN_CAPTURE": capture,
