@@ -127,7 +127,6 @@ class Bridge:
         self._inputs = self._following(settings)
         builds = ActiveWork(BUILDS, "builds")
         self._metrics = self._make_metrics(meter_provider, builds)
-        self._log_marker = adapters.LogMarker(self._engine.guard, self._writer.mark_record)
         self._totals = None if run is None else RunTotals(self._engine.run_times.values())
         self._engine.pipeline = Pipeline(self._members(builds), is_suppressed=is_suppressed)
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
@@ -170,7 +169,6 @@ class Bridge:
             dropped=dropped,
             emitted=emitted,
             gathered=lambda: itertools.chain.from_iterable(gather() for gather in self._gathering),
-            default=None if self._run is None else self._run.meter_provider,
         )
 
     def _members(self, builds: ActiveWork) -> Iterator[Callback]:
@@ -191,7 +189,6 @@ class Bridge:
         sampler = Sampler()
         self._engine.at_stop(sampler.close)
         yield from memory_callbacks(sampler, self._writer.is_exported)
-        yield self._log_marker.callback
 
     def hook(self, library: str, *, late: bool) -> None:
         """Hook into `library`, which has been imported, and into the TensorRT that came with it.
@@ -211,8 +208,6 @@ class Bridge:
                     late=late,
                 )
             )
-            if self._settings.log_correlation:
-                self._undo.append(self._log_marker.install())
             _warn_of_untested()
         if library == dynamo.LIBRARY:
             self._undo.append(dynamo.install(self._engine, self._ports, self.imports, self._recorded_phases()))

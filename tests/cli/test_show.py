@@ -642,7 +642,7 @@ def test_an_engine_that_the_stand_in_does_not_know_is_not_said_to_be_another_ten
     recording.span("tensorrt.deserialize_engine", 1, 2, {s.STAND_IN: True}, parent=lookup)
     assert torchspan("show", recording.path)[1].splitlines()[-2:] == [
         "Cache     1 rejected (an engine that the stand-in for a GPU does not know);",
-        "          remove the entry, or share the --engine-dir",
+        "          remove the entry, or share XDG_CACHE_HOME",
     ]
 
 

@@ -176,7 +176,7 @@ TOO_LARGE = "File too large: this process may write files of at most 2000 bytes 
         (
             "os.remove('x.jsonl'); os.mkfifo('x.jsonl')",
             "10 of 10",
-            "cannot be written: is a pipe that no process reads",
+            "cannot be written: is a named pipe, and not a regular file",
         ),
         (
             "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))",

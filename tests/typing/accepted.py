@@ -172,7 +172,7 @@ def tested() -> None:
     with testing.capture(detail="passes") as trace:
         assert_type(trace, testing.CapturedTrace)
     assert_type(trace.find("tensorrt.build_engine"), list[traces.Span])
-    testing.without_gpu(engine_dir="engines")
+    testing.without_gpu()
 
 
 def exported() -> None:

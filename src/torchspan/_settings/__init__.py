@@ -23,7 +23,6 @@ from torchspan._settings.kinds import (
     AnyText,
     Bytes,
     Choice,
-    FolderPath,
     FollowedClasses,
     FunctionPath,
     Number,
@@ -55,8 +54,6 @@ class Settings(NamedTuple):
     propagation: Propagation = "on"
     heartbeat: float | None = None
     without_gpu: bool = False
-    engine_dir: str | None = None
-    log_correlation: bool = False
     ready_after: str | None = None
     sample_other: float | None = None
     sample_execute: float | None = None
@@ -209,14 +206,6 @@ SETTINGS = (
         "begin below the import path.",
     ),
     Setting(
-        "log_correlation",
-        env.TORCHSPAN_LOG_CORRELATION,
-        Switch(),
-        False,
-        "Log records of Torch-TensorRT and TensorRT get `otelTraceID`, `otelSpanID`, `otelTraceSampled` and "
-        "`otelServiceName`, for the program's formatters.",
-    ),
-    Setting(
         "propagation",
         env.TORCHSPAN_PROPAGATION,
         Choice(Propagation),
@@ -231,15 +220,6 @@ SETTINGS = (
         False,
         "Run Torch-TensorRT's pipeline on a machine without a GPU.",
         option="--without-gpu",
-    ),
-    Setting(
-        "engine_dir",
-        env.TORCHSPAN_ENGINE_DIR,
-        FolderPath(),
-        None,
-        "The folder that stores engines that were built without a GPU, so that other processes can run them.",
-        option="--engine-dir",
-        default_text="`torchspan` in the user's cache folder",
     ),
     Setting(
         "ready_after",
@@ -328,7 +308,7 @@ VARIABLES = (
     Variable(
         env.TORCHSPAN_FILE,
         "File of the exporter `torchspan_file` (`OTEL_TRACES_EXPORTER=torchspan_file`). "
-        "`%p` is the process id, `%t` the time at which the process started.",
+        "`%p` is the process id, `%t` the time at which the process started. Pipes, devices and links are refused.",
         "torchspan-%t-%p.jsonl",
     ),
     Variable(

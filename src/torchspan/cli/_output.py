@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from torchspan._files.opening import is_descriptor, open_existing
+from torchspan._files.opening import open_existing
 from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import printable
 from torchspan.environment_variables import TORCHSPAN_FILE
@@ -172,7 +172,7 @@ def _try(path: str) -> None:
     """
     try:
         # Raises for a name that is too long, which Path.exists() hides.
-        mode = (os.stat if is_descriptor(path) else os.lstat)(path).st_mode
+        mode = os.lstat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
         try_folder(Path(path).parent)
         return

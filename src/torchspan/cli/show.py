@@ -6,14 +6,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
 from torchspan import phase, semconv
-from torchspan._files.opening import open_own, regular_or_named
+from torchspan._files.opening import open_own
 from torchspan.cli._command import CommandError
 from torchspan.cli._svg import Picture
 from torchspan.cli._terminal import Line, Style, Terminal, broken, printable
@@ -109,11 +108,8 @@ def _opened(file: str, inputs: Sequence[str]) -> int:
     try:
         return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except FileExistsError:
-        opened = open_own(file, _PICTURE, "a picture that torchspan drew", inputs, regular_or_named)
-    if stat.S_ISREG(os.fstat(opened).st_mode):
-        os.ftruncate(opened, 0)
-    else:
-        os.set_blocking(opened, True)
+        opened = open_own(file, _PICTURE, "a picture that torchspan drew", inputs)
+    os.ftruncate(opened, 0)
     return opened
 
 

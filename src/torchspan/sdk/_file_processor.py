@@ -24,7 +24,6 @@ from torchspan._settings import value_of
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path
 from torchspan.sdk._append_file import AppendFile, FileIsFullError
-from torchspan.sdk._file_exporter import judge_of
 from torchspan.sdk._open_spans import OpenSpan, OpenSpans
 from torchspan.sdk._otlp_json import Encoded, Encoder, lines
 from torchspan.sdk._starts import start_of
@@ -81,7 +80,7 @@ class RunFileProcessor(SpanProcessor):
         self._time = _path.start_time()
         self._run_id = run_id
         self._failed = failed
-        self._file = AppendFile(self._named, self._max_size, value_of(TORCHSPAN_FILE_MODE), judge_of(self._template))
+        self._file = AppendFile(self._named, self._max_size, value_of(TORCHSPAN_FILE_MODE))
         self._open = OpenSpans()
         self._start_process()
         before_each_fork(self.force_flush)
@@ -105,8 +104,8 @@ class RunFileProcessor(SpanProcessor):
         """The file that this process writes."""
         return self._file.path
 
-    def _named(self, mark: str) -> str:
-        return _path.expand(self._template, pid=os.getpid(), time=self._time, mark=mark)
+    def _named(self) -> str:
+        return _path.expand(self._template, pid=os.getpid(), time=self._time)
 
     @property
     def lost(self) -> int:
@@ -222,10 +221,6 @@ class RunFileProcessor(SpanProcessor):
                     lost.append((reason, ended))
         for reason, count in lost:
             self._note(reason, count)
-        notice = self._file.notice()
-        if notice is not None:
-            with contextlib.suppress(Exception):
-                _logger.warning("torchspan: %s.", notice)
 
     def _append(self, spans: Sequence[Encoded]) -> str | None:
         """Write to the file. Returns the reason where that failed."""

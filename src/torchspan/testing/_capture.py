@@ -30,10 +30,8 @@ class InstrumentSettings(TypedDict, total=False):
     build_phases: Literal["auto", "on", "off"] | None
     heartbeat: float | None
     capture: Literal["none", "text"] | None
-    log_correlation: bool | None
     propagation: Literal["on", "links", "off"] | None
     without_gpu: bool | None
-    engine_dir: str | os.PathLike[str] | None
     ready_after: str | None
     sample_other: float | None
     sample_execute: float | None
@@ -67,9 +65,9 @@ class CapturedTrace(Searchable):
         number, traces = self._traces
         ended = self._ended[:]
         if number != len(ended):
-            from torchspan.sdk import _otlp_json as otlp
+            from torchspan.sdk._otlp_json import Encoder, lines
 
-            traces = read(io.BytesIO(otlp.line(ended))).traces
+            traces = read(io.BytesIO(lines(map(Encoder().encode, ended)))).traces
             self._traces = len(ended), traces
         return traces
 

@@ -71,7 +71,7 @@ HOSTILE = {
     folder: "Is a directory",
     below_a_file: "is not a folder",
     link: "is a link, which torchspan does not follow",
-    pipe: "is a pipe that no process reads",
+    pipe: "is a named pipe, and not a regular file",
 }
 
 
@@ -84,8 +84,9 @@ def test_what_the_exporter_would_not_write_to_fails_with_the_reason(made, tmp_pa
     assert found.remedy == "Name a file in a folder where you may write: TORCHSPAN_FILE=<file>."
 
 
-def test_a_device_that_is_named_as_a_whole_can_be_written():
-    assert row(**OWN, TORCHSPAN_FILE=os.devnull).state is State.OK
+def test_a_device_cannot_be_written():
+    found = row(**OWN, TORCHSPAN_FILE=os.devnull)
+    assert (found.state, "is a device, and not a regular file" in found.summary) == (State.FAILED, True)
 
 
 def test_a_name_that_no_file_system_takes_fails():

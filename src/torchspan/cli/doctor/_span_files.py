@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from torchspan._config_file import VARIABLE
-from torchspan._files.opening import open_existing, regular, regular_or_named
+from torchspan._files.opening import open_existing
 from torchspan._settings import value_of
 from torchspan.cli import _output as output
 from torchspan.cli._command import CommandError
@@ -40,14 +40,14 @@ def _file_exporters(context: Context) -> Iterator[Exporter]:
 
 
 def _of_exporter(exporter: Exporter, context: Context) -> Check:
-    """As the exporter opens it: a device or a pipe may be named as a whole."""
+    """As the exporter opens it."""
     declared = exporter.options.get("path")
     named = str(declared or value_of(TORCHSPAN_FILE, context.environment))
     source = VARIABLE if declared else TORCHSPAN_FILE if context.variable(TORCHSPAN_FILE) else ""
     facts = {"file": named, "source": source, "used_by": _EXPORTER}
     try:
         path = _path.expand(_path.absolute(named), pid=os.getpid(), time=_path.start_time())
-        _try(path, is_whole_name=_path.is_literal(named))
+        _try(path)
     except (OSError, ValueError) as error:
         remedy = f"Name a file in a folder where you may write: {TORCHSPAN_FILE}=<file>."
         if isinstance(error, OSError):
@@ -58,13 +58,13 @@ def _of_exporter(exporter: Exporter, context: Context) -> Check:
     return Check(_NAME, State.OK, f"{_EXPORTER} can write {named} ({source or 'default'}).", "", facts)
 
 
-def _try(path: str, *, is_whole_name: bool) -> None:
+def _try(path: str) -> None:
     try:
         os.lstat(path)  # raises for a name that is too long, which Path.exists() hides
     except (FileNotFoundError, NotADirectoryError):
         output.try_folder(Path(path).parent)
         return
-    opened = open_existing(path, os.O_APPEND, regular_or_named if is_whole_name else regular)
+    opened = open_existing(path, os.O_APPEND)
     try:
         check_is_of_traces(opened, path)
     finally:

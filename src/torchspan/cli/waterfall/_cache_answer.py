@@ -34,7 +34,7 @@ WHY = {
     _C.WRITE_FAILED: Why("write failed", "make the folder writable"),
     _C.INSERT_RAISED: Why("raised", "correct the cache"),
 }
-_BY_STAND_IN = Why("an engine that the stand-in for a GPU does not know", "remove the entry, or share the --engine-dir")
+_BY_STAND_IN = Why("an engine that the stand-in for a GPU does not know", "remove the entry, or share XDG_CACHE_HOME")
 """Instead of `ENGINE_UNREADABLE` where no TensorRT read the engine."""
 _PLURALS = {"hit": "hits", "miss": "misses"}
 
