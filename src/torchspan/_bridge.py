@@ -114,7 +114,7 @@ class Bridge:
         self._writer = SpanWriter(
             tracer_provider,
             parents=self._parents,
-            capture_text=settings.capture == "text",
+            capture=settings.capture,
             exceptions=self._exceptions,
             tracer_of=None if run is None else run.tracer,
             holds=self._sampling.use,

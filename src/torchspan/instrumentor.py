@@ -255,7 +255,7 @@ def instrument(
     detail: Literal["stages", "passes"] | None = None,
     build_phases: Literal["auto", "on", "off"] | None = None,
     heartbeat: float | None = None,
-    capture: Literal["none", "text"] | None = None,
+    capture: Literal["local", "none", "text"] | None = None,
     propagation: Literal["on", "links", "off"] | None = None,
     without_gpu: bool | None = None,
     ready_after: str | None = None,
@@ -288,8 +288,8 @@ def instrument(
             and `torchspan demo`, with TensorRT-RTX.
         heartbeat: seconds between the `torchspan.progress` spans of a long compilation, 0.1 to 86400; 0: none.
             The first comes after 2 s at the latest. Default: 2, 7, 17, 37 and 77 s after its start, then every 60 s.
-        capture: `text`: exception messages and lines of TensorRT's log are recorded in full. `none` (default): only
-            their first line, with `?` for every literal.
+        capture: Who gets the texts of messages and guards whole. `local` (default): the file of `torchspan run` and
+            `torchspan.testing.capture()`. `none`: nobody. `text`: exporters, too.
         propagation: `on` (default): the context is propagated into threads, pools and processes. `links`: the same, but the
             span that started this process becomes a link instead of a parent. `off`: the context is not propagated.
         without_gpu: run Torch-TensorRT's pipeline on a machine without a GPU (`torchspan.testing.without_gpu`).

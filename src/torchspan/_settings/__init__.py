@@ -39,7 +39,7 @@ logger = Log("torchspan", names_itself=True)
 
 Detail = Literal["stages", "passes"]
 BuildPhases = Literal["auto", "on", "off"]
-Capture = Literal["none", "text"]
+Capture = Literal["local", "none", "text"]
 Propagation = Literal["on", "links", "off"]
 
 
@@ -50,7 +50,7 @@ class Settings(NamedTuple):
 
     detail: Detail = "stages"
     build_phases: BuildPhases = "auto"
-    capture: Capture = "none"
+    capture: Capture = "local"
     propagation: Propagation = "on"
     heartbeat: float | None = None
     without_gpu: bool = False
@@ -200,10 +200,10 @@ SETTINGS = (
         "capture",
         env.TORCHSPAN_CAPTURE,
         Choice(Capture),
-        "none",
-        "`text`: exception messages and lines of TensorRT's log are recorded in full, and paths of source "
-        "files are absolute. `none`: only their first line is recorded, with `?` for every word that is not a library's, and paths "
-        "begin below the import path.",
+        "local",
+        "Who gets the texts of messages and guards whole. `local`: the file that `torchspan run` makes, the terminal on which it "
+        "ends, and `torchspan.testing.capture()`. Exporters get what the table of messages lets through. `none`: nobody. `text`: "
+        "exporters too, and paths of source files are absolute.",
     ),
     Setting(
         "propagation",

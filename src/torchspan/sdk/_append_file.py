@@ -69,6 +69,14 @@ class AppendFile:
         """The file that this process writes."""
         return self._path()
 
+    def mode_for_others(self) -> int:
+        """The rights that the file gives to its group and to others, opened if it is not; 0 if it is the owner's alone.
+
+        Raises OSError if the file cannot be opened.
+        """
+        with self._thread_lock:
+            return os.fstat(self._open()).st_mode & 0o077
+
     def append(self, line: bytes) -> None:
         """Write one line, or several that stay together, the last newline included.
 

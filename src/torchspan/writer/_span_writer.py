@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextvars import Token
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from opentelemetry import context as context_api
 from opentelemetry import trace
@@ -26,7 +26,7 @@ from opentelemetry.trace import (
 
 from torchspan import semconv
 from torchspan._files import withheld
-from torchspan._files.withheld import WithheldEvent
+from torchspan._files.withheld import LOCAL, NOTHING, Withheld, WithheldEvent, event_key
 from torchspan._sampling import STARTED_BY
 from torchspan._sampling.rules import SamplingRules
 from torchspan.engine import Attributes, Callback, Event, Occurrence
@@ -41,6 +41,8 @@ from torchspan.writer._tracer import TracerOf, TracerSource, rules_of, start_kep
 
 STEPS_LIMIT = 20
 """Maximum number of kinds of steps that are listed on a span."""
+
+Capture = Literal["none", "local", "text"]
 
 
 @dataclass(slots=True)
@@ -64,7 +66,7 @@ class SpanWriter:
     Args:
         tracer_provider: The provider to use instead of the global one.
         parents: Counts work that is folded outside every event.
-        capture_text: Whether exception messages, and lines of a library's log, are recorded whole.
+        capture: Who gets texts whole: nobody, the user's own file and `capture()`, or exporters as well.
         exceptions: Records exceptions. Default: as events of spans.
         spans_per_trace: The maximum number of spans in a trace. Further work is folded into the span around it.
         tracer_of, holds: See `TracerSource`.
@@ -75,7 +77,7 @@ class SpanWriter:
         tracer_provider: TracerProvider | None = None,
         *,
         parents: SpanParents | None = None,
-        capture_text: bool = False,
+        capture: Capture = "none",
         exceptions: ExceptionSignal | None = None,
         spans_per_trace: int = SPANS_PER_TRACE,
         tracer_of: TracerOf | None = None,
@@ -83,7 +85,7 @@ class SpanWriter:
     ) -> None:
         self._tracers = TracerSource(tracer_provider, tracer_of, holds)
         parents = parents or SpanParents()
-        self._capture_text = capture_text
+        self._capture = capture
         self.recorded = 0
         """Number of started spans that record, except imports, which do not show any work of the libraries."""
         self.unsampled = 0
@@ -183,7 +185,7 @@ class SpanWriter:
         if span is None:
             self._folding.fold(event, self._raised(event, opened))
             return
-        kept_back: list[WithheldEvent] = []
+        kept_back = NOTHING
         try:
             if span.is_recording():
                 kept_back = self._describe(event, span, self._raised(event, opened))
@@ -208,8 +210,8 @@ class SpanWriter:
             return None
         return self._exceptions.on_span(event, _inside(event, opened))
 
-    def _describe(self, event: Event, span: Span, raised: Occurrence | None) -> list[WithheldEvent]:
-        """Write the attributes, events and status of a span. Returns the events that are log records instead of span events."""
+    def _describe(self, event: Event, span: Span, raised: Occurrence | None) -> Withheld:
+        """Write the attributes, events and status of a span. Returns what the program's exporters do not get of it."""
         facts = {**event.additions, **_steps(event)}
         if event.is_incomplete:
             facts[semconv.INCOMPLETE] = True
@@ -217,21 +219,35 @@ class SpanWriter:
             facts[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
         if event.phase is COMPILE and not event.is_incomplete:
             facts[semconv.COMPILE_OUTCOME] = compile_outcome({**event.attributes, **facts})
-        kept_back = []
-        for occurrence in (*event.occurrences, *(() if raised is None else (raised,))):
+        texts = self._local_texts({**event.attributes, **facts}, LOCAL)
+        occurrences = [*event.occurrences, *(() if raised is None else (raised,))]
+        occurrences.sort(key=_is_logged)  # the file has them behind the span's own
+        withheld_events = []
+        for index, occurrence in enumerate(occurrences, len(getattr(span, "events", ()))):
             name, attributes = semconv.event_name(occurrence.name), self._emitted(occurrence.attributes)
-            if type(occurrence) is LoggedException:
-                kept_back.append(WithheldEvent(name, attributes, occurrence.time_ns))
+            texts.update(self._local_texts(occurrence.attributes, event_key(index, "")))
+            if _is_logged(occurrence):
+                withheld_events.append(WithheldEvent(name, attributes, occurrence.time_ns))
             else:
                 span.add_event(name, attributes, occurrence.time_ns)
         attributes = self._emitted(facts)
         span.set_attributes(attributes)
         if semconv.ERROR_TYPE in attributes:
             span.set_status(Status(StatusCode.ERROR, attributes.get(semconv.BUILD_ERROR)))
-        return kept_back
+        return Withheld(withheld_events, texts)
+
+    def _local_texts(self, facts: Attributes, prefix: str) -> dict[str, Any]:
+        """The whole texts for the user's own file, of which exporters get a part."""
+        if self._capture != "local":
+            return {}
+        return {f"{prefix}{key}": text for key, text in semconv.whole_texts(facts).items()}
 
     def _emitted(self, facts: Attributes) -> dict[str, Any]:
-        return semconv.emitted(facts, capture_text=self._capture_text)
+        return semconv.emitted(facts, capture_text=self._capture == "text")
+
+
+def _is_logged(occurrence: Occurrence) -> bool:
+    return type(occurrence) is LoggedException
 
 
 def _is_refused(own: SpanContext, around: SpanContext, tracer: Tracer) -> bool:
