@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 from torchspan._config_file import VARIABLE
 from torchspan._launched.configured import PROTOCOLS
 from torchspan.cli.doctor._check import Check, Context, State
-from torchspan.cli.doctor._configuration import ConfigurationFile
+from torchspan.cli.doctor._configuration import ConfigurationFile, silence
 
 SIGNALS = ("traces", "metrics", "logs")
 PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
@@ -23,14 +22,8 @@ _DEFAULT_DISTRO = "opentelemetry.distro:OpenTelemetryDistro"
 _IN_FILE = {"otlp_grpc": GRPC, "otlp_http": HTTP, "otlp_file_development": "otlp_json_file"}
 """Exporters of a configuration file by the names of the entry points that hold the same."""
 
-_PACKAGES = {
-    GRPC: "opentelemetry-exporter-otlp-proto-grpc",
-    HTTP: "opentelemetry-exporter-otlp-proto-http",
-    "otlp_json_file": "opentelemetry-exporter-otlp-json-file",
-    "otlp_json_http": "opentelemetry-exporter-otlp-json-http",
-    "prometheus": "opentelemetry-exporter-prometheus",
-    "zipkin": "opentelemetry-exporter-zipkin",
-}
+_PUBLISHED = (GRPC, HTTP, "otlp_json_file", "otlp_json_http", "prometheus", "zipkin")
+"""Exporters that OpenTelemetry publishes in a package of the same name."""
 
 
 class Exporter(NamedTuple):
@@ -59,14 +52,21 @@ def exporters(signal: str, context: Context) -> list[Exporter]:
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     names = context.variable(variable)
     source = variable
-    if not names and has_default_distro(context):
+    if not names and _has_default_distro(context):
         names, source = "otlp", ""
     if not names or names.lower() == "none":
         return []
     return [Exporter(signal, _entry_point(name.strip(), signal, context), source) for name in names.split(",")]
 
 
-def has_default_distro(context: Context) -> bool:
+def known_exporters(context: Context, *signals: str) -> Iterator[Exporter]:
+    """The exporters of these signals. Those that cannot be said have a row of `loadable`."""
+    for signal in signals:
+        with contextlib.suppress(UnknownExportersError):
+            yield from exporters(signal, context)
+
+
+def _has_default_distro(context: Context) -> bool:
     """Whether OpenTelemetry's own distro would run, which exports all signals by `otlp` where nothing is said."""
     name = context.variable(_DISTRO)
     points = [point for point in entry_points(group="opentelemetry_distro") if name in ("", point.name)]
@@ -110,14 +110,10 @@ def _named(declared: Any) -> tuple[str, Mapping[str, Any]]:
     return "console", {}
 
 
-def keep_grpc_quiet() -> None:
-    """Before the package grpc is imported: its C core would write what it sees on connections to stderr."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-
-
 def loadable(context: Context) -> Iterable[Check]:
     """A row for each signal: its exporters, and whether they can be loaded."""
-    keep_grpc_quiet()
+    # Before the package grpc is imported: its C core would write what it sees on connections to stderr.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     for signal in SIGNALS:
         yield _check(signal, context)
 
@@ -125,19 +121,14 @@ def loadable(context: Context) -> Iterable[Check]:
 def _check(signal: str, context: Context) -> Check:
     name = f"exporters.{signal}"
     if context.file is not None and context.file.problem:
-        return Check(
-            name, State.NOTE, "The configuration file cannot be used, so nothing is set.", "See sdk.configuration."
-        )
+        summary = "The configuration file cannot be used, so nothing is set."
+        return Check(name, State.NOTE, summary, "See sdk.configuration.")
     try:
         chosen = exporters(signal, context)
     except UnknownExportersError as error:
         summary, _, remedy = str(error).partition(". ")
         return Check(name, State.FAILED, f"{summary}.", remedy)
-    facts = {
-        "exporters": [
-            {"name": exporter.name, "source": exporter.source or "default of the distro"} for exporter in chosen
-        ]
-    }
+    facts = {"exporters": [exporter.name for exporter in chosen]}
     if not chosen:
         variable = f"OTEL_{signal.upper()}_EXPORTER"
         asked = "none" if context.variable(variable) else "not set"
@@ -156,36 +147,20 @@ def _check(signal: str, context: Context) -> Check:
 
 def problem(exporter: Exporter) -> tuple[str, str] | None:
     """Why an exporter cannot be loaded, and what to do; None where it can."""
-    group = f"opentelemetry_{exporter.signal}_exporter"
-    points = [point for point in entry_points(group=group) if point.name == exporter.name]
-    package = _PACKAGES.get(exporter.name)
-    if not points and exporter.name == "console":  # a configuration file makes it itself
-        return None
-    if not points:
-        names = sorted({point.name for point in entry_points(group=group)})
-        remedy = (
-            f"Install it: pip install {package}."
-            if package
-            else f"Installed here: {', '.join(names) or 'none'}; the extra torchspan[auto] installs otlp."
-        )
+    points = {point.name: point for point in entry_points(group=f"opentelemetry_{exporter.signal}_exporter")}
+    install = f"pip install opentelemetry-exporter-{exporter.name.replace('_', '-')}."
+    if exporter.name not in points:
+        if exporter.name == "console":  # a configuration file makes it itself
+            return None
+        listed = f"Installed here: {', '.join(sorted(points)) or 'none'}; the extra torchspan[auto] installs otlp."
+        remedy = f"Install it: {install}" if exporter.name in _PUBLISHED else listed
         return f"{exporter.source or 'The distro'} names {exporter.name}, which is not installed", remedy
     try:
-        with _silence():
-            points[0].load()
+        with silence():
+            points[exporter.name].load()
     except Exception as error:
         return (
             f"{exporter.name} cannot be imported: {type(error).__name__}: {error}",
-            f"Reinstall its dependencies: pip install {package or exporter.name}.",
+            "Reinstall it and its dependencies.",
         )
     return None
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """What a library logs while it is looked at has no place between the rows."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
