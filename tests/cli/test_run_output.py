@@ -179,7 +179,7 @@ def test_without_output_a_current_folder_that_was_deleted_is_replaced_by_the_tem
         shell, tmp_path, *command, cwd=tmp_path / "gone", preexec_fn=lambda: (tmp_path / "gone").rmdir()
     )
 
-    assert err == f"torchspan: traces are in {file} (the current folder no longer exists)\n"
+    assert err == f"torchspan: traces are in {file} (the current folder cannot be written: No such file or directory)\n"
 
 
 def test_a_relative_name_in_a_deleted_folder_is_refused_and_an_absolute_one_is_written(shell, tmp_path):

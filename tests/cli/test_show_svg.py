@@ -158,7 +158,8 @@ def test_a_picture_of_another_program_a_link_and_a_second_name_are_never_replace
     assert refused(torchspan, picture, file) == "has a second name (a hard link)"
 
 
-def test_a_picture_goes_to_a_pipe_as_a_whole(file, shell):
+def test_a_device_and_a_pipe_are_refused(file, torchspan, shell):
+    assert refused(torchspan, Path("/dev/null"), file) == "is a device, and not a regular file"
     result = shell("show", file, "--svg", "/dev/stdout")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert ET.fromstring(result.stdout).tag == f"{SVG}svg"
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "is a named pipe, and not a regular file" in result.stderr

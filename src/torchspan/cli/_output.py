@@ -66,9 +66,8 @@ def from_environment(file: str) -> Output:
     try:
         return named(file, TORCHSPAN_FILE)
     except CommandError as error:
-        reason = str(error)
-    instead = default()
-    return Output(instead.template, f"{reason}; {instead.detour}" if instead.detour else reason)
+        instead = default()
+        return Output(instead.template, "; ".join(filter(None, [str(error), instead.detour])))
 
 
 def default() -> Output:
@@ -79,15 +78,10 @@ def default() -> Output:
     name = f"torchspan-{_path.start_time()}-{os.getpid()}"
     try:
         path = str(Path.cwd() / f"{name}.jsonl")
-    except FileNotFoundError:
-        reason = "the current folder no longer exists"
-    else:
-        try:
-            try_file(path)
-        except OSError as error:
-            reason = f"the current folder cannot be written: {error.strerror or error}"
-        else:
-            return Output(_path.escape(path))
+        try_file(path)
+        return Output(_path.escape(path))
+    except OSError as error:
+        reason = f"the current folder cannot be written: {error.strerror or error}"
     try:
         # A name that cannot be foreseen: other users may write into that folder too.
         path = os.path.join(tempfile.gettempdir(), f"{name}-{secrets.token_hex(4)}.jsonl")  # noqa: PTH118
@@ -127,8 +121,6 @@ def happened(output: Output) -> str:
     path = _path.expand(output.template, pid=os.getpid(), time="")
     if not _path.is_literal(output.template):
         return "the files were removed, renamed, truncated or replaced while the program ran"
-    if not Path(path).parent.is_dir():
-        return f"the folder {Path(path).parent} was removed or renamed while the program ran"
     try:
         os.close(open_existing(path, os.O_RDONLY))
     except FileNotFoundError:

@@ -6,14 +6,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
 from torchspan import phase, semconv
-from torchspan._files.opening import open_own, regular_or_named
+from torchspan._files.opening import open_own
 from torchspan.cli._command import CommandError
 from torchspan.cli._svg import Picture
 from torchspan.cli._terminal import Line, Style, Terminal, broken, printable
@@ -109,11 +108,8 @@ def _opened(file: str, inputs: Sequence[str]) -> int:
     try:
         return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except FileExistsError:
-        opened = open_own(file, _PICTURE, "a picture that torchspan drew", inputs, regular_or_named)
-    if stat.S_ISREG(os.fstat(opened).st_mode):
-        os.ftruncate(opened, 0)
-    else:
-        os.set_blocking(opened, True)
+        opened = open_own(file, _PICTURE, "a picture that torchspan drew", inputs)
+    os.ftruncate(opened, 0)
     return opened
 
 
@@ -259,23 +255,15 @@ def _chosen(spans: Sequence[Span], wanted: str, paths: Sequence[str]) -> list[Sp
     if chosen:
         return chosen
     trace_ids = list(dict.fromkeys(trace.trace_id for trace in trees(spans)))
-    ids = ", ".join(trace_ids[:3])
-    more = f" and {len(trace_ids) - 3} more" if len(trace_ids) > 3 else ""
-    verb = "have" if len(paths) > 1 else "has"
-    they = "they have" if len(paths) > 1 else "it has"
-    raise CommandError(f"{printable(_names(paths))} {verb} no trace {printable(wanted)}; {they} {ids}{more}", 2)
+    ids = ", ".join([*trace_ids[:3], *(["…"] if len(trace_ids) > 3 else [])])
+    raise CommandError(f"no trace {printable(wanted)} in {printable(_names(paths))}; its traces are {ids}", 2)
 
 
 def _nothing(paths: Sequence[str], file: FileContent, what: str) -> str:
-    name = printable(_names(paths))
-    if file.unread:
-        more = f" (and {file.unread - 1} more)" if file.unread > 1 else ""
-        problem = file.problems[0]
-        reason = f"nothing readable in {printable(problem.source)}: {problem.place}: {problem.what}{more}"
-    elif file.is_empty:
-        reason = f"{name} {'are' if len(paths) > 1 else 'is'} empty"
-    else:
-        return f"{name} {'contain' if len(paths) > 1 else 'contains'} no {what}; name another file"
-    if file.problems and file.problems[0].what.startswith("cut off"):
+    if not file.unread:
+        return f"no {what} in {printable(_names(paths))}; expected OTLP JSON, as `torchspan run` writes it"
+    more = f" (and {file.unread - 1} more)" if file.unread > 1 else ""
+    reason = f"nothing readable in {printable(str(file.problems[0]))}{more}"
+    if file.problems[0].what.startswith("cut off"):
         return f"{reason}; try again when the program has ended"
     return f"{reason}; expected OTLP JSON, as `torchspan run` writes it"

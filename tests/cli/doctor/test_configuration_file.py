@@ -51,7 +51,7 @@ def test_a_file_takes_the_place_of_the_variables(asked):
     assert found["sdk.configuration"][1:3] == (
         State.OK,
         (
-            f"The SDK is configured by the file {asked.path}, the sampler and the id generator included. OpenTelemetry ignores "
+            f"The SDK is configured by the file {asked.path}: exporters, sampler and id generator, too. OpenTelemetry ignores "
             "its own variables where the file does not refer to them."
         ),
     )

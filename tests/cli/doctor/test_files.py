@@ -107,31 +107,3 @@ def test_a_file_that_contains_something_else_than_traces_is_a_failure(tmp_path):
     why = "is not a file of traces, and torchspan appends to no other file."
     found = row(**OWN, TORCHSPAN_FILE=f"{tmp_path}/app.py")
     assert (found.state, found.summary.endswith(f"{tmp_path}/app.py: {why}")) == (State.FAILED, True)
-
-
-def test_a_name_with_a_nul_character_in_a_configuration_file_is_a_failure(tmp_path):
-    """The check itself failed: ValueError."""
-    configuration = tmp_path / "otel.yaml"
-    configuration.write_text(
-        'file_format: "1.0"\ntracer_provider:\n  processors:\n  - batch:\n      exporter:\n'
-        '        torchspan_file: {path: "a\\0b"}\n'
-    )
-    found = row(OTEL_CONFIG_FILE=str(configuration))
-    assert found.state is State.FAILED
-    assert found.summary.endswith("it is not a name that a file can have (embedded null byte).")
-
-
-def test_a_configuration_file_names_the_file_too(tmp_path):
-    configuration = tmp_path / "otel.yaml"
-    configuration.write_text(
-        "file_format: '1.0'\n"
-        "tracer_provider:\n"
-        "  processors: [{simple: {exporter: {torchspan_file: {path: /dev/null/trace.jsonl}}}}]\n"
-    )
-    found = row(OTEL_CONFIG_FILE=str(configuration))
-
-    assert found.state is State.FAILED
-    assert found.facts == {
-        "file": "/dev/null/trace.jsonl",
-        "source": "OTEL_CONFIG_FILE",
-    }

@@ -43,7 +43,12 @@ OWN = "Only OpenTelemetry's configurator reads it; a program that creates its ow
                 "from 0 to 1 is expected."
             ),
         ),
-        ("always_off", None, State.WARNING, "OTEL_TRACES_SAMPLER=always_off: no trace is recorded."),
+        (
+            "always_off",
+            None,
+            State.WARNING,
+            "OTEL_TRACES_SAMPLER=always_off: no trace that begins in the program is recorded.",
+        ),
         (
             "parentbased_always_off",
             None,

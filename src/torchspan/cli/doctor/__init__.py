@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from torchspan.cli._terminal import Terminal
-from torchspan.cli.doctor._check import Check, Context
+from torchspan.cli.doctor._check import Context
 
 if TYPE_CHECKING:
     from torchspan.cli.doctor._check import CheckFunction
@@ -71,18 +71,11 @@ class DoctorCommand:
         from torchspan.cli.doctor import _printed as report
 
         context = Context(os.environ, send=arguments.send)
-        rows: list[Check] = []
-        if arguments.json:
-            rows.extend(report.rows(checks(), context))
-            print(report.document(rows))
-            return report.exit_status(rows)
-        terminal = Terminal(sys.stdout)
         # A row is written once it is there: some checks wait for an answer.
-        terminal.write(report.lines(_kept(report.rows(checks(), context), rows), terminal.width))
-        return report.exit_status(rows)
-
-
-def _kept(rows: Iterable[Check], checks: list[Check]) -> Iterator[Check]:
-    for row in rows:
-        checks.append(row)
-        yield row
+        rows, again = itertools.tee(report.rows(checks(), context))
+        if arguments.json:
+            print(report.document(rows))
+        else:
+            terminal = Terminal(sys.stdout)
+            terminal.write(report.lines(rows, terminal.width))
+        return report.exit_status(again)

@@ -42,8 +42,7 @@ def _sampler(variable: str, context: Context) -> Check:
     if word in _SAMPLERS:
         return _own_sampler(name, setting, argument)
     if word in _OFF:
-        kept = "no trace" if word == "always_off" else "no trace that begins in the program"
-        return Check(name, State.WARNING, f"{setting}: {kept} is recorded.", _TO_KEEP)
+        return Check(name, State.WARNING, f"{setting}: no trace that begins in the program is recorded.", _TO_KEEP)
     if word in _RATIOS:
         return _ratio(name, setting, f"{variable}_ARG", argument)
     if word in _BUILT_IN or plugins("opentelemetry_traces_sampler", configured):

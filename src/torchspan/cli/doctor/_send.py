@@ -27,13 +27,9 @@ def sent(context: Context, limit_s: float = LIMIT_S) -> Iterable[Check]:
 
 
 def _sent(context: Context, limit_s: float) -> Check:
-    try:
-        is_known = context.file is None or not context.file.problem
-        if is_known and not exporters("traces", context):
-            summary = "No test trace was sent: there is no exporter of traces."
-            return Check(_NAME, State.FAILED, summary, "See exporters.traces.")
-    except UnknownExportersError:
-        pass  # OpenTelemetry's set-up fails, and its failure is reported
+    if not _has_exporter(context):
+        summary = "No test trace was sent: there is no exporter of traces."
+        return Check(_NAME, State.FAILED, summary, "See exporters.traces.")
     # Their exporters would log alongside that of the trace.
     alone = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
     try:
@@ -47,6 +43,16 @@ def _sent(context: Context, limit_s: float) -> Check:
         remedy = "Start any program with `opentelemetry-instrument`, and read what it prints."
         return Check(_NAME, State.FAILED, summary, remedy)
     return _row(report)
+
+
+def _has_exporter(context: Context) -> bool:
+    """Whether there is one, or OpenTelemetry's set-up fails, which is reported."""
+    if context.file is not None:
+        return bool(context.file.problem or context.file.node("tracer_provider"))
+    try:
+        return bool(exporters("traces", context))
+    except UnknownExportersError:
+        return True
 
 
 def _row(report: Mapping[str, Any]) -> Check:

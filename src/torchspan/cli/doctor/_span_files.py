@@ -6,12 +6,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from torchspan._config_file import VARIABLE
 from torchspan._files.opening import regular, regular_or_named
 from torchspan._settings import value_of
 from torchspan.cli import _output as output
 from torchspan.cli.doctor._check import Check, Context, State
-from torchspan.cli.doctor._exporters import Exporter, known_exporters
+from torchspan.cli.doctor._exporters import known_exporters
 from torchspan.environment_variables import TORCHSPAN_FILE
 from torchspan.sdk import _path
 
@@ -20,31 +19,27 @@ _NAME = "file.path"
 
 
 def writable(context: Context) -> Iterable[Check]:
-    """A row for each file of the exporter `torchspan_file`. Makes no file."""
+    """A row for the file of the exporter `torchspan_file`. Makes no file."""
     chosen = [exporter for exporter in known_exporters(context, "traces") if exporter.name == _EXPORTER]
-    for exporter in chosen:
-        yield _of_exporter(exporter, context)
     named = context.variable(TORCHSPAN_FILE)
-    if named and not chosen:
+    if chosen:
+        yield _of_exporter(context)
+    elif named and context.file is None:
         alone = f"`torchspan run` alone writes it: no exporter of traces is {_EXPORTER}"
         remedy = f"To write it without `run`: OTEL_TRACES_EXPORTER={_EXPORTER}."
         yield Check(_NAME, State.NOTE, f"{TORCHSPAN_FILE}={named}: {alone}.", remedy, {"file": named})
 
 
-def _of_exporter(exporter: Exporter, context: Context) -> Check:
+def _of_exporter(context: Context) -> Check:
     """As the exporter opens it: a device or a pipe may be named as a whole."""
-    declared = exporter.options.get("path")
-    named = str(declared or value_of(TORCHSPAN_FILE, context.environment))
-    source = VARIABLE if declared else TORCHSPAN_FILE if context.variable(TORCHSPAN_FILE) else ""
-    facts = {"file": named, "source": source}
+    named = str(value_of(TORCHSPAN_FILE, context.environment))
+    source = TORCHSPAN_FILE if context.variable(TORCHSPAN_FILE) else "default"
+    facts = {"file": named}
     try:
         path = _path.expand(_path.absolute(named), pid=os.getpid(), time=_path.start_time())
         output.try_file(path, regular_or_named if _path.is_literal(named) else regular)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         remedy = f"Name a file in a folder where you may write: {TORCHSPAN_FILE}=<file>."
-        if isinstance(error, OSError):
-            reason = error.strerror or type(error).__name__
-        else:  # a NUL character, which a configuration file may have
-            reason = f"it is not a name that a file can have ({error})"
+        reason = error.strerror or type(error).__name__
         return Check(_NAME, State.FAILED, f"{_EXPORTER} cannot write {named}: {reason}.", remedy, facts)
-    return Check(_NAME, State.OK, f"{_EXPORTER} can write {named} ({source or 'default'}).", "", facts)
+    return Check(_NAME, State.OK, f"{_EXPORTER} can write {named} ({source}).", "", facts)

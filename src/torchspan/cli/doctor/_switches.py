@@ -31,7 +31,9 @@ def settings(context: Context) -> Iterator[Check]:
     """Each setting as a program gets it that gives no argument: option of the file, variable, default."""
     for row in resolved({}, file=_options(context), environment=context.environment):
         if isinstance(row.setting, Setting):
-            yield _check(row, row.setting.name, describe(row.setting.name, row.value), _plain(row.value))
+            # As text where JSON has no such value.
+            value = row.value if isinstance(row.value, (bool, int, float, str, type(None))) else str(row.value)
+            yield _check(row, row.setting.name, describe(row.setting.name, row.value), value)
     for row in resolved_variables(context.environment):
         name = row.setting.variable.removeprefix(PREFIX).lower()
         # As text: permissions are octal digits.
@@ -51,11 +53,6 @@ def _check(row: Resolved, name: str, text: str, value: Any) -> Check:
     if row.refused is not None:
         return Check(f"settings.{name}", State.FAILED, f"{row.refused}.", "Correct the value, or remove it.", facts)
     return Check(f"settings.{name}", State.OK, summary, facts=facts)
-
-
-def _plain(value: object) -> Any:
-    """The value as JSON holds it."""
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def unknown(context: Context) -> Iterator[Check]:
@@ -102,8 +99,8 @@ def file(context: Context) -> Iterator[Check]:
         yield Check(name, State.FAILED, file.problem, file.remedy)
     else:
         summary = (
-            f"The SDK is configured by the file {file.path}, the sampler and the id generator included. OpenTelemetry "
-            "ignores its own variables where the file does not refer to them."
+            f"The SDK is configured by the file {file.path}: exporters, sampler and id generator, too. OpenTelemetry ignores "
+            "its own variables where the file does not refer to them."
         )
         yield Check(name, State.OK, summary)
 
