@@ -149,7 +149,7 @@ class Drawing:
         """
         every = list(printable_spans(spans))
         items = by_run(trees(every))
-        runs = [item for item in items if isinstance(item, Run)]
+        runs = [work for work in items if isinstance(work, Run)]
         left_out: list[str] = []
         shown = items
         if newest and runs:
@@ -157,7 +157,7 @@ class Drawing:
             others = ((len(runs) - 1, "older run"), (len(items) - len(runs), "trace of no run", "traces of no run"))
             left_out = [plural(*other) for other in others if other[0]]
         parts = [
-            trace for item in shown for trace in (filter(_is_more, item.members) if isinstance(item, Run) else [item])
+            trace for work in shown for trace in (filter(_is_more, work.members) if isinstance(work, Run) else [work])
         ]
         return cls(shown, parts, Scene.of(every), left_out)
 
@@ -191,13 +191,13 @@ class Drawing:
     def _waterfalls(
         self, drawn: Container[int], numbers: Mapping[int, int], width: int, *, draws_runs: bool
     ) -> Iterator[Iterable[Line]]:
-        for item in self.items:
-            if isinstance(item, Run) and draws_runs:
-                yield program(item, width, self.scene, drawn)
-            for trace in item.members if isinstance(item, Run) else [item]:
+        for work in self.items:
+            if isinstance(work, Run) and draws_runs:
+                yield program(work, width, self.scene, drawn)
+            for trace in work.members if isinstance(work, Run) else [work]:
                 if id(trace) in drawn:
                     # Another part of the run has the same trace id.
-                    is_of_run = isinstance(item, Run) and trace.trace_id == item.span.trace_id
+                    is_of_run = isinstance(work, Run) and trace.trace_id == work.span.trace_id
                     head = f"part {numbers[id(trace)]}" if is_of_run and numbers else ""
                     yield waterfall(trace, width, self.scene, head)
 

@@ -32,8 +32,8 @@ def settings(context: Context) -> Iterator[Check]:
     for row in resolved({}, file=_options(context), environment=context.environment):
         if isinstance(row.setting, Setting):
             # As text where JSON has no such value.
-            value = row.value if isinstance(row.value, (bool, int, float, str, type(None))) else str(row.value)
-            yield _check(row, row.setting.name, describe(row.setting.name, row.value), value)
+            plain = row.value if isinstance(row.value, (bool, int, float, str, type(None))) else str(row.value)
+            yield _check(row, row.setting.name, describe(row.setting.name, row.value), plain)
     for row in resolved_variables(context.environment):
         name = row.setting.variable.removeprefix(PREFIX).lower()
         # As text: permissions are octal digits.

@@ -46,7 +46,7 @@ def program_line(run: Span, traces: Iterable[Trace], reports: Iterable[RunFigure
     The parts do not overlap and add up to the whole. Imports, Torch-TensorRT and torch.compile are the time in which at
     least one thread of one process was in such work: an import inside a compilation counts as import, and what
     Torch-TensorRT does for a frame of torch.compile as Torch-TensorRT. Of runs only the sum is known: where threads overlap
-    it may be more than the time that is left for it, and the line says so.
+    it may be more than the time that is left for it, and then the line has the sum, too.
 
     Args:
         run: The span `torchspan.run`.
@@ -131,13 +131,13 @@ def _clipped(span: Span, run: Span) -> _Interval:
 
 def _union(intervals: Iterable[_Interval]) -> list[_Interval]:
     """The same moments as intervals that do not overlap."""
-    result: list[_Interval] = []
+    union: list[_Interval] = []
     for start, end in sorted(intervals):
-        if result and start <= result[-1][1]:
-            result[-1] = (result[-1][0], max(result[-1][1], end))
+        if union and start <= union[-1][1]:
+            union[-1] = (union[-1][0], max(union[-1][1], end))
         else:
-            result.append((start, end))
-    return result
+            union.append((start, end))
+    return union
 
 
 def _length(intervals: Sequence[_Interval]) -> int:
@@ -156,8 +156,8 @@ def _text(whole_ns: int, parts: dict[str, int]) -> str:
 
 def _rounded(values: Sequence[int], whole: int, unit: int) -> list[int]:
     """The values in units, each rounded up or down so that they add up to the whole."""
-    result = [value // unit for value in values]
+    rounded = [value // unit for value in values]
     by_remainder = sorted(range(len(values)), key=lambda index: values[index] % unit, reverse=True)
-    for index in by_remainder[: max(whole - sum(result), 0)]:
-        result[index] += 1
-    return result
+    for index in by_remainder[: max(whole - sum(rounded), 0)]:
+        rounded[index] += 1
+    return rounded
