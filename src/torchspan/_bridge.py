@@ -68,7 +68,6 @@ from torchspan.writer import (
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
 
-    from torchspan.adapters.followed_runs import FollowedRuns
     from torchspan.adapters.machinery.wrap import Follow
     from torchspan.adapters.module_inputs import ModuleInputs
     from torchspan.writer._metric_writer import Gathered
@@ -104,7 +103,6 @@ class Bridge:
         RUNNING.start(self._engine)
         self._parents = SpanParents()
         self._sampling = RunSampling(RateLimits(), SamplingRules(**_settings.sampling(settings)))
-        self._followed_runs = _followed_runs(settings)
         self._ports = self._make_ports()
         self._provenance = Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
@@ -148,7 +146,6 @@ class Bridge:
             call_policy=LimitedCalls(RateLimits()),
             sampling=self._sampling,
             traceparent=_traceparent,
-            companions=() if self._followed_runs is None else (self._followed_runs,),
         )
 
     def _make_metrics(self, meter_provider: MeterProvider | None, builds: ActiveWork) -> MetricWriter:
@@ -234,14 +231,13 @@ class Bridge:
 
     def _following(self, settings: Settings) -> ModuleInputs | None:
         """Makes what follows the calls of modules; None if no module is to be followed."""
-        runs = self._followed_runs
-        if runs is None:
+        if settings.inputs == FOLLOW_NONE:
             return None
         from torchspan.adapters.input_limits import LimitFollowers
         from torchspan.adapters.module_inputs import ModuleInputs
 
         limits = LimitFollowers(self._engine, self._ports, self._provenance.ids)
-        inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every, runs, [limits.make])
+        inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every, limits.make)
         for folder in settings.inputs.split(","):
             if folder != FOLLOW_COMPILED:
                 self._engine.guard.call("following the calls of a class", inputs.watch, folder)
@@ -303,15 +299,6 @@ class Bridge:
         runs, runs_s = (0, 0.0) if self._totals is None else self._totals.now()
         report.count(RunCounts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
         report.count_pauses(self._engine.guard.left_out)
-
-
-def _followed_runs(settings: Settings) -> FollowedRuns | None:
-    """Makes what receives the sampled calls of modules; None if no module is to be followed."""
-    if settings.inputs == FOLLOW_NONE:
-        return None
-    from torchspan.adapters.followed_runs import FollowedRuns
-
-    return FollowedRuns()
 
 
 def _traceparent() -> str:

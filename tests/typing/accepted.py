@@ -181,7 +181,7 @@ def exported() -> None:
 
 
 def observed(model: object) -> None:
-    observer = inputs.InputObserver(keep_tensors=2)
+    observer = inputs.InputObserver()
     with observer(model):
         """The model is called here."""
     assert_type(observer.infer_profile(percentile=99), inputs.InputProfile)

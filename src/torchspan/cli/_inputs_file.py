@@ -45,7 +45,7 @@ def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callabl
         )
         return True
     shown = relative(file)
-    calls = ", ".join(f"{report.snapshot.counts.completed:,} of {report.name}" for report in grouped)
+    calls = ", ".join(f"{record['counts']['completed']:,} of {documents.title(record)}" for record in grouped)
     say(f"observed calls are in {shown} ({calls}); to read them: torchspan inputs {shown}")
     return True
 

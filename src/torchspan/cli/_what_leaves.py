@@ -33,15 +33,11 @@ class _Type:
     def of(cls, row: semconv.Attribute) -> _Type:
         """What a row lets through; of numbers and booleans no string."""
         kind = row.kind
-        return cls(row.type, _nothing) if kind is None else cls(kind.title, kind.accepts, kind)
+        return cls.one_of(row.type, ()) if kind is None else cls(kind.title, kind.accepts, kind)
 
     @classmethod
     def one_of(cls, title: str, values: Iterable[str]) -> _Type:
         return cls(title, frozenset(values).__contains__)
-
-
-def _nothing(_text: str) -> bool:
-    return False
 
 
 def _is_span_name(text: str) -> bool:
@@ -56,7 +52,7 @@ _ATTRIBUTES = frozenset(
 )
 _NO_ROW = _Type("no row in the table")
 _NO_TYPE = _Type("no type")
-_NO_ID = _Type("not an id", _nothing)
+_NO_ID = _Type.one_of("not an id", ())
 _EVENT = _Type("name of an event", lambda text: semconv.event_name(text) == text)
 _OF_TORCHSPAN: Mapping[Part, _Type] = {
     Part.NAME: _Type("name of a span", _is_span_name),
@@ -130,12 +126,10 @@ class Listing:
         count = sum(map(len, self.texts.values()))
         yield [(f"{plural(count, 'distinct string')} in {plural(len(self.texts), 'place')}", Style.STRONG)]
         if self.rejected:
-            verb = "is" if self.rejected == 1 else "are"
             whole = f"; {self._whole} where TORCHSPAN_CAPTURE=text records whole texts" if self._whole else ""
-            yield [(f"{_REJECTED} {self.rejected} {verb} not what the type lets through{whole}", Style.ERROR)]
+            yield [(f"{_REJECTED} {self.rejected} not let through by the type{whole}", Style.ERROR)]
         if self._untyped:
-            verb = "has" if self._untyped == 1 else "have"
-            yield [(f"{_UNTYPED} {self._untyped} {verb} no type: the program's or OpenTelemetry's own", Style.FALLBACK)]
+            yield [(f"{_UNTYPED} {self._untyped} without a type: the program's or OpenTelemetry's own", Style.FALLBACK)]
 
 
 def _position(place: Place, *, has_strings: bool) -> tuple[int, str, bool, int, str]:

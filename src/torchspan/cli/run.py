@@ -150,7 +150,7 @@ def _output(file: str | None) -> Output:
 
 def _require_opentelemetry() -> None:
     """Raises CommandError when parts of OpenTelemetry are missing."""
-    missing = [name for name in _NEEDED if not _is_installed(name)]
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise CommandError(f"needs {', '.join(missing)}; install with: pip install 'torchspan[cli]'")
 
@@ -160,10 +160,3 @@ def _exit_seconds() -> float:
     if limit.refused is not None:
         say(limit.refused)
     return float(limit.value)
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False

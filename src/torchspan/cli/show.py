@@ -149,7 +149,7 @@ class Drawing:
         """
         every = list(printable_spans(spans))
         items = by_run(trees(every))
-        runs = [item for item in items if isinstance(item, Run)]
+        runs = [work for work in items if isinstance(work, Run)]
         left_out: list[str] = []
         shown = items
         if newest and runs:
@@ -157,7 +157,7 @@ class Drawing:
             others = ((len(runs) - 1, "older run"), (len(items) - len(runs), "trace of no run", "traces of no run"))
             left_out = [plural(*other) for other in others if other[0]]
         parts = [
-            trace for item in shown for trace in (filter(_is_more, item.members) if isinstance(item, Run) else [item])
+            trace for work in shown for trace in (filter(_is_more, work.members) if isinstance(work, Run) else [work])
         ]
         return cls(shown, parts, Scene.of(every), left_out)
 
@@ -191,13 +191,13 @@ class Drawing:
     def _waterfalls(
         self, drawn: Container[int], numbers: Mapping[int, int], width: int, *, draws_runs: bool
     ) -> Iterator[Iterable[Line]]:
-        for item in self.items:
-            if isinstance(item, Run) and draws_runs:
-                yield program(item, width, self.scene, drawn)
-            for trace in item.members if isinstance(item, Run) else [item]:
+        for work in self.items:
+            if isinstance(work, Run) and draws_runs:
+                yield program(work, width, self.scene, drawn)
+            for trace in work.members if isinstance(work, Run) else [work]:
                 if id(trace) in drawn:
                     # Another part of the run has the same trace id.
-                    is_of_run = isinstance(item, Run) and trace.trace_id == item.span.trace_id
+                    is_of_run = isinstance(work, Run) and trace.trace_id == work.span.trace_id
                     head = f"part {numbers[id(trace)]}" if is_of_run and numbers else ""
                     yield waterfall(trace, width, self.scene, head)
 
@@ -255,23 +255,15 @@ def _chosen(spans: Sequence[Span], wanted: str, paths: Sequence[str]) -> list[Sp
     if chosen:
         return chosen
     trace_ids = list(dict.fromkeys(trace.trace_id for trace in trees(spans)))
-    ids = ", ".join(trace_ids[:3])
-    more = f" and {len(trace_ids) - 3} more" if len(trace_ids) > 3 else ""
-    verb = "have" if len(paths) > 1 else "has"
-    they = "they have" if len(paths) > 1 else "it has"
-    raise CommandError(f"{printable(_names(paths))} {verb} no trace {printable(wanted)}; {they} {ids}{more}", 2)
+    ids = ", ".join([*trace_ids[:3], *(["…"] if len(trace_ids) > 3 else [])])
+    raise CommandError(f"no trace {printable(wanted)} in {printable(_names(paths))}; its traces are {ids}", 2)
 
 
 def _nothing(paths: Sequence[str], file: FileContent, what: str) -> str:
-    name = printable(_names(paths))
-    if file.unread:
-        more = f" (and {file.unread - 1} more)" if file.unread > 1 else ""
-        problem = file.problems[0]
-        reason = f"nothing readable in {printable(problem.source)}: {problem.place}: {problem.what}{more}"
-    elif file.is_empty:
-        reason = f"{name} {'are' if len(paths) > 1 else 'is'} empty"
-    else:
-        return f"{name} {'contain' if len(paths) > 1 else 'contains'} no {what}; name another file"
-    if file.problems and file.problems[0].what.startswith("cut off"):
+    if not file.unread:
+        return f"no {what} in {printable(_names(paths))}; expected OTLP JSON, as `torchspan run` writes it"
+    more = f" (and {file.unread - 1} more)" if file.unread > 1 else ""
+    reason = f"nothing readable in {printable(str(file.problems[0]))}{more}"
+    if file.problems[0].what.startswith("cut off"):
         return f"{reason}; try again when the program has ended"
     return f"{reason}; expected OTLP JSON, as `torchspan run` writes it"
