@@ -22,6 +22,7 @@ from torchspan.cli._child import Ended
 from torchspan.cli._output import Output
 from torchspan.cli._run_span import RunSpan, signal_name
 from torchspan.cli._terminal import Terminal, printable
+from torchspan.cli._whole_texts import with_texts
 from torchspan.cli.show import MOST_PARTS, Drawing, write_problems
 from torchspan.cli.waterfall import printable_spans, program_line
 from torchspan.environment_variables import TORCHSPAN_WITHOUT_GPU
@@ -124,6 +125,7 @@ class Conclusion:
         draws: Whether the waterfall and the split of the time are drawn.
         names_file: Whether the file is named.
         sizes: Bytes that stood in the run's files before.
+        shows_texts: Whether the whole texts of messages are shown also where stderr is no terminal.
     """
 
     settings: RunSettings
@@ -135,6 +137,7 @@ class Conclusion:
     draws: bool
     names_file: bool
     sizes: Mapping[str, int]
+    shows_texts: bool
 
     def __call__(self, ended: Ended) -> None:
         """Write all of it to stderr. Raises nothing: the exit status is the program's."""
@@ -151,6 +154,7 @@ class Conclusion:
         run_span = self._write_run_span(ended, spans, reports) if spans else None
         lost = missing(reports, Counter(map(_process, filter(_has_ended, spans))))
         every = [*spans, run_span] if run_span else spans
+        every = list(with_texts(every, whole=self.shows_texts or sys.stderr.isatty()))
         if self.draws and run_span:
             streams.say("")
             terminal = Terminal(sys.stderr)

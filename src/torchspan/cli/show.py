@@ -17,6 +17,7 @@ from torchspan.cli._command import CommandError
 from torchspan.cli._svg import Picture
 from torchspan.cli._terminal import Line, Style, Terminal, broken, printable
 from torchspan.cli._what_leaves import Listing
+from torchspan.cli._whole_texts import HELP, with_texts, write_redacted
 from torchspan.cli.waterfall import Scene, answers, overview, plural, printable_spans, program, waterfall
 from torchspan.semconv.torch import FrameOutcome
 from torchspan.traces import FileContent, Run, Span, Trace, UnfinishedSpan, by_run, read, strings, trees
@@ -40,8 +41,11 @@ class ShowCommand:
     could not be read; 2: none of it.
 
     With --what-leaves, every distinct string of the files is listed instead with its type, including strings in
-    metrics and logs. `!` marks a string that its type does not allow, `*` one that is not torchspan's. Exit status 1
-    then also means that a string is marked with `!`.
+    metrics and logs. `!` marks a string that its type does not allow, `*` one that is not torchspan's, `=` one that is
+    in this file alone. Exit status 1 then also means that a string is marked with `!`.
+
+    A file of `torchspan run` has the whole texts of messages, which no exporter gets. They are shown on a terminal, or
+    with --text. To pass a file on, write a copy without them: torchspan show --redact FILE COPY.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -55,6 +59,12 @@ class ShowCommand:
             help="show only the part with this number, which the title of a part or the list of parts names",
         )
         which.add_argument("--what-leaves", action="store_true", help="list every distinct string, with its type")
+        which.add_argument(
+            "--redact",
+            action="store_true",
+            help="write a copy of the first file to the second, which must not exist, without the whole texts of messages",
+        )
+        parser.add_argument("--text", action="store_true", help=HELP)
         parser.add_argument(
             "--all",
             action="store_true",
@@ -69,6 +79,8 @@ class ShowCommand:
 
     def run(self, arguments: argparse.Namespace) -> int:
         paths: list[str] = arguments.files
+        if arguments.redact:
+            return _redact(paths)
         if arguments.what_leaves:
             if arguments.svg:
                 raise CommandError("--svg draws traces and --what-leaves lists strings; leave out one of them", 2)
@@ -77,6 +89,8 @@ class ShowCommand:
         if not file.records:
             raise CommandError(_nothing(paths, file, "spans"), 2)
         spans = _chosen(file.records, arguments.trace, paths) if arguments.trace else file.records
+        shows_texts = arguments.text or (sys.stdout.isatty() and not arguments.svg)
+        spans = list(with_texts(spans, whole=shows_texts))
         drawing = Drawing.of(spans, newest=len(paths) == 1 and not (arguments.all or arguments.trace))
         if arguments.part is not None and not 1 <= arguments.part <= len(drawing.parts):
             name = printable(_names(paths))
@@ -111,6 +125,18 @@ def _opened(file: str, inputs: Sequence[str]) -> int:
         opened = open_own(file, _PICTURE, "a picture that torchspan drew", inputs)
     os.ftruncate(opened, 0)
     return opened
+
+
+def _redact(paths: Sequence[str]) -> int:
+    if len(paths) != 2:
+        raise CommandError("--redact takes two files: torchspan show --redact FILE COPY", 2)
+    unread = write_redacted(*paths)
+    if unread:
+        print(
+            f"torchspan: {plural(unread, 'line')} could not be read, and {printable(paths[1])} lacks them",
+            file=sys.stderr,
+        )
+    return 1 if unread else 0
 
 
 def _list(paths: Sequence[str]) -> int:
