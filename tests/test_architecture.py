@@ -35,7 +35,7 @@ ALLOWED = {
     "_config_file": set(),
     "_settings": {"_sampling", "_base", "_config_file", "environment_variables", "exceptions"},
     "_launched": {"_files", "_sampling", "_base", "_config_file", "environment_variables", "inputs", "sdk"},
-    "testing": {"_files", "_base", "environment_variables", "instrumentor", "sdk", "traces"},
+    "testing": {"_files", "_base", "instrumentor", "sdk", "traces"},
     "sdk": VOCABULARY | {"_files", "_sampling", "_base", "_settings", "_version", "environment_variables"},
     "traces": VOCABULARY,
     "propagation": {"_context", "_files", "_sampling", "_base", "_launched", "environment_variables"},
@@ -220,7 +220,7 @@ import warnings; warnings.simplefilter("ignore")
 import ctypes, sys
 import torchspan, torchspan.testing
 torchspan.testing.without_gpu()
-torchspan.TorchspanInstrumentor().instrument(detail="passes", build_phases="on", log_correlation=True)
+torchspan.TorchspanInstrumentor().instrument(detail="passes", build_phases="on")
 import torch
 def refuse(*_args, **_kwargs):
     raise SystemExit("CUDA or NVML was initialized")

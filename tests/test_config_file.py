@@ -36,9 +36,9 @@ def test_a_node_may_be_disabled(read, value):
 
 def test_variables_in_options_are_filled_in(read, monkeypatch):
     monkeypatch.setenv("BEAT", "7")
-    text = NODE + '      heartbeat: ${BEAT}\n      detail: "${DETAIL:-passes}"\n      engine_dir: a$$b: c\n'
+    text = NODE + '      heartbeat: ${BEAT}\n      detail: "${DETAIL:-passes}"\n      ready_after: a$$b: c\n'
     assert read(text.replace("a$$b: c", '"a$$b: c: d"')) == InstrumentationNode(
-        True, {"heartbeat": 7, "detail": "passes", "engine_dir": "a$b: c: d"}
+        True, {"heartbeat": 7, "detail": "passes", "ready_after": "a$b: c: d"}
     )
 
 

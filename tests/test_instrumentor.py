@@ -28,7 +28,6 @@ from torchspan import TorchspanInstrumentor, instrumentor
 from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Settings
 from torchspan._settings.kinds import (
     Choice,
-    FolderPath,
     FollowedClasses,
     FunctionPath,
     Number,
@@ -120,12 +119,10 @@ def test_the_types_of_the_signature_are_those_of_the_table():
         "os": os,
     }
     hints = typing.get_type_hints(torchspan.instrument, {**vars(typing), **names})
-    path = str | os.PathLike[str]
     types_of_kinds = {
         Switch: bool,
         Seconds: float,
         Number: float,
-        FolderPath: path,
         FunctionPath: str,
         Ranks: str | int,
         FollowedClasses: str,
@@ -161,7 +158,6 @@ def test_each_argument_arrives(provider, metrics, used):
         build_phases="on",
         heartbeat=7,
         capture="text",
-        log_correlation=True,
         propagation="off",
         without_gpu=True,
     )
@@ -170,7 +166,6 @@ def test_each_argument_arrives(provider, metrics, used):
         build_phases="on",
         heartbeat=7,
         capture="text",
-        log_correlation=True,
         propagation="off",
         without_gpu=True,
     )
@@ -194,7 +189,7 @@ def test_an_unknown_argument_that_is_like_no_other_is_a_type_error_that_lists_th
         torchspan.instrument(propagators=None)
     assert str(caught.value) == (
         "instrument() got an unexpected argument 'propagators' (expected one of build_phases, capture, detail, "
-        "disabled_calls, engine_dir, graph_runs, heartbeat, inputs, inputs_every, log_correlation, logger_provider, meter_provider, propagation, ranks, ready_after, "
+        "disabled_calls, graph_runs, heartbeat, inputs, inputs_every, logger_provider, meter_provider, propagation, ranks, ready_after, "
         "sample_execute, sample_execute_per_second, sample_execute_target, sample_other, tracer_provider, without_gpu)"
     )
 

@@ -26,8 +26,6 @@ def test_variables_are_read():
         "TORCHSPAN_HEARTBEAT": " 0.5",
         "TORCHSPAN_PROPAGATION": "links",
         "TORCHSPAN_WITHOUT_GPU": "1",
-        "TORCHSPAN_ENGINE_DIR": " /Engines",
-        "TORCHSPAN_LOG_CORRELATION": "true",
         "TORCHSPAN_READY_AFTER": "app.Serving:Server.warm_up",
         "TORCHSPAN_SAMPLE_OTHER": "0.25",
         "TORCHSPAN_SAMPLE_EXECUTE": " 1e-3 ",
@@ -46,8 +44,6 @@ def test_variables_are_read():
         propagation="links",
         heartbeat=0.5,
         without_gpu=True,
-        engine_dir="/Engines",
-        log_correlation=True,
         ready_after="app.Serving:Server.warm_up",
         sample_other=0.25,
         sample_execute=0.001,
@@ -111,7 +107,6 @@ def test_an_invalid_option_of_a_file_counts_as_none_and_the_message_says_what_is
         ("detail", "Passes", "passes"),
         ("without_gpu", "true", True),
         ("heartbeat", "30", 30.0),
-        ("engine_dir", "/Engines", "/Engines"),
     ],
 )
 def test_an_option_of_a_file_is_what_yaml_reads_or_the_text_of_its_variable(option, value, meaning):
@@ -206,8 +201,7 @@ INVALID = {
     "capture": ("Text", "invalid value for capture: 'Text' (expected one of none, text)"),
     "propagation": (["on"], "invalid value for propagation: ['on'] (expected one of on, links, off)"),
     "without_gpu": ("yes", "invalid value for without_gpu: 'yes' (expected one of 0, 1, false, true)"),
-    "engine_dir": (7, "invalid value for engine_dir: 7 (expected the path of a folder)"),
-    "log_correlation": (2, "invalid value for log_correlation: 2 (expected one of 0, 1, false, true)"),
+    "graph_runs": (2, "invalid value for graph_runs: 2 (expected one of 0, 1, false, true)"),
     "ready_after": (
         "__main__:warm_up",
         "invalid value for ready_after: '__main__:warm_up' (expected module:function, of a module that the program imports)",
@@ -302,14 +296,6 @@ def test_a_share_is_a_number_from_0_to_1(share):
     assert _settings.load({}, {"TORCHSPAN_SAMPLE_OTHER": str(share)}).sample_other == share
 
 
-def test_the_folder_of_engines_is_absolute(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", "/users/me")
-    for given in ("Some/Engines", Path("Some/Engines")):
-        assert _settings.load({"engine_dir": given}, {}).engine_dir == str(tmp_path / "Some" / "Engines")
-    assert _settings.load({}, {"TORCHSPAN_ENGINE_DIR": "~/Engines"}).engine_dir == "/users/me/Engines"
-
-
 NO_HEARTBEATS = ["often", "-1", "0.05", "86401", "nan", "inf", "5s", "1,5"]
 
 
@@ -367,8 +353,6 @@ def test_the_settings_are_the_rows_in_names_defaults_and_types():
     assert {name: hint for name, hint in hints.items() if typing.get_origin(hint) is not typing.Literal} == {
         "heartbeat": float | None,
         "without_gpu": bool,
-        "engine_dir": str | None,
-        "log_correlation": bool,
         "ready_after": str | None,
         "sample_other": float | None,
         "sample_execute": float | None,
@@ -430,8 +414,6 @@ def test_options_of_a_configuration_file_are_the_settings_each_of_which_may_be_l
         propagation=None,
         heartbeat=None,
         without_gpu=None,
-        engine_dir=None,
-        log_correlation=None,
         ready_after=None,
         sample_other=None,
         sample_execute=None,

@@ -7,7 +7,7 @@ import pytest
 from opentelemetry.trace import INVALID_SPAN
 
 import torchspan
-from torchspan import testing, traces
+from torchspan import traces
 from torchspan.inputs import InputObserver
 from torchspan.sdk import FileSpanExporter
 
@@ -23,18 +23,10 @@ def message_of(call, error=TypeError):
     [
         (lambda: torchspan.batch(3), "requests must be a list of spans, span contexts or contexts, not 3"),
         (lambda: torchspan.batch(None), "requests must be a list of spans, span contexts or contexts, not None"),
-        (
-            lambda: testing.without_gpu(engine_dir=3),
-            "engine_dir must be a path, a str or an os.PathLike, not 3",
-        ),
         (lambda: FileSpanExporter(3), "path must be a str or an os.PathLike, not 3"),
         (lambda: FileSpanExporter(max_size="1 GiB"), "max_size must be an int or None, not '1 GiB'"),
         (lambda: FileSpanExporter(mode="600"), "mode must be an int or None, not '600'"),
         (lambda: InputObserver(3), "value_if_missing must be a dictionary by argument, not 3"),
-        (lambda: InputObserver().report(width="x"), "width must be a number of columns (int), not 'x'"),
-        (lambda: InputObserver.from_json(3), "source must be a path, or the text as a str, not 3"),
-        (lambda: InputObserver().merge(3), "merge takes objects of InputObserver, not 3"),
-        (lambda: InputObserver().merge([]), "merge takes objects of InputObserver, not []: write merge(*others)"),
     ],
 )
 def test_a_wrong_argument_is_named_with_its_value(call, message):

@@ -24,7 +24,6 @@ KINDS = {
     "counter": ("Sum", True),
     "observable_up_down_counter": ("Sum", False),
     "observable_gauge": ("Gauge", None),
-    "gauge": ("Gauge", None),
 }
 """Instrument -> what the SDK makes of it, and whether it is monotonic."""
 

@@ -37,7 +37,7 @@ reader of its output closed early (SIGPIPE).
 
 def document():
     """The whole page."""
-    _, commands = cli._parser()
+    _, commands = cli._parser([*cli.COMMANDS])
     overview = ["| command | what it does |", "|---|---|"]
     overview += [f"| [`{word}`](#torchspan-{word}) | {_summary(each)} |" for word, each in commands.items()]
     sections = [section(word, each) for word, each in commands.items()]

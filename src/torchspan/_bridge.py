@@ -68,7 +68,6 @@ from torchspan.writer import (
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
 
-    from torchspan.adapters.followed_runs import FollowedRuns
     from torchspan.adapters.machinery.wrap import Follow
     from torchspan.adapters.module_inputs import ModuleInputs
     from torchspan.writer._metric_writer import Gathered
@@ -104,7 +103,6 @@ class Bridge:
         RUNNING.start(self._engine)
         self._parents = SpanParents()
         self._sampling = RunSampling(RateLimits(), SamplingRules(**_settings.sampling(settings)))
-        self._followed_runs = _followed_runs(settings)
         self._ports = self._make_ports()
         self._provenance = Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
@@ -114,7 +112,7 @@ class Bridge:
         self._writer = SpanWriter(
             tracer_provider,
             parents=self._parents,
-            capture_text=settings.capture == "text",
+            capture=settings.capture,
             exceptions=self._exceptions,
             tracer_of=None if run is None else run.tracer,
             holds=self._sampling.use,
@@ -127,7 +125,6 @@ class Bridge:
         self._inputs = self._following(settings)
         builds = ActiveWork(BUILDS, "builds")
         self._metrics = self._make_metrics(meter_provider, builds)
-        self._log_marker = adapters.LogMarker(self._engine.guard, self._writer.mark_record)
         self._totals = None if run is None else RunTotals(self._engine.run_times.values())
         self._engine.pipeline = Pipeline(self._members(builds), is_suppressed=is_suppressed)
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
@@ -149,7 +146,6 @@ class Bridge:
             call_policy=LimitedCalls(RateLimits()),
             sampling=self._sampling,
             traceparent=_traceparent,
-            companions=() if self._followed_runs is None else (self._followed_runs,),
         )
 
     def _make_metrics(self, meter_provider: MeterProvider | None, builds: ActiveWork) -> MetricWriter:
@@ -170,7 +166,6 @@ class Bridge:
             dropped=dropped,
             emitted=emitted,
             gathered=lambda: itertools.chain.from_iterable(gather() for gather in self._gathering),
-            default=None if self._run is None else self._run.meter_provider,
         )
 
     def _members(self, builds: ActiveWork) -> Iterator[Callback]:
@@ -191,7 +186,6 @@ class Bridge:
         sampler = Sampler()
         self._engine.at_stop(sampler.close)
         yield from memory_callbacks(sampler, self._writer.is_exported)
-        yield self._log_marker.callback
 
     def hook(self, library: str, *, late: bool) -> None:
         """Hook into `library`, which has been imported, and into the TensorRT that came with it.
@@ -211,8 +205,6 @@ class Bridge:
                     late=late,
                 )
             )
-            if self._settings.log_correlation:
-                self._undo.append(self._log_marker.install())
             _warn_of_untested()
         if library == dynamo.LIBRARY:
             self._undo.append(dynamo.install(self._engine, self._ports, self.imports, self._recorded_phases()))
@@ -239,14 +231,13 @@ class Bridge:
 
     def _following(self, settings: Settings) -> ModuleInputs | None:
         """Makes what follows the calls of modules; None if no module is to be followed."""
-        runs = self._followed_runs
-        if runs is None:
+        if settings.inputs == FOLLOW_NONE:
             return None
         from torchspan.adapters.input_limits import LimitFollowers
         from torchspan.adapters.module_inputs import ModuleInputs
 
         limits = LimitFollowers(self._engine, self._ports, self._provenance.ids)
-        inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every, runs, [limits.make])
+        inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every, limits.make)
         for folder in settings.inputs.split(","):
             if folder != FOLLOW_COMPILED:
                 self._engine.guard.call("following the calls of a class", inputs.watch, folder)
@@ -308,15 +299,6 @@ class Bridge:
         runs, runs_s = (0, 0.0) if self._totals is None else self._totals.now()
         report.count(RunCounts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
         report.count_pauses(self._engine.guard.left_out)
-
-
-def _followed_runs(settings: Settings) -> FollowedRuns | None:
-    """Makes what receives the sampled calls of modules; None if no module is to be followed."""
-    if settings.inputs == FOLLOW_NONE:
-        return None
-    from torchspan.adapters.followed_runs import FollowedRuns
-
-    return FollowedRuns()
 
 
 def _traceparent() -> str:

@@ -12,7 +12,6 @@ __all__ = [
     "TORCHSPAN_CAPTURE",
     "TORCHSPAN_DETAIL",
     "TORCHSPAN_DISABLED_CALLS",
-    "TORCHSPAN_ENGINE_DIR",
     "TORCHSPAN_FILE",
     "TORCHSPAN_FILE_MAX_SIZE",
     "TORCHSPAN_FILE_MODE",
@@ -20,7 +19,6 @@ __all__ = [
     "TORCHSPAN_HEARTBEAT",
     "TORCHSPAN_INPUTS",
     "TORCHSPAN_INPUTS_EVERY",
-    "TORCHSPAN_LOG_CORRELATION",
     "TORCHSPAN_PROPAGATION",
     "TORCHSPAN_RANKS",
     "TORCHSPAN_READY_AFTER",
@@ -66,21 +64,10 @@ TORCHSPAN_FILE_MODE = "TORCHSPAN_FILE_MODE"
 TORCHSPAN_WITHOUT_GPU = "TORCHSPAN_WITHOUT_GPU"
 """`1`: run Torch-TensorRT's real pipeline on a machine without a GPU (see `torchspan.testing.without_gpu`)."""
 
-TORCHSPAN_ENGINE_DIR = "TORCHSPAN_ENGINE_DIR"
-"""Folder in which engines that were built without a GPU are stored for other processes.
-
-Default: `torchspan` in the user's cache folder. Without `TORCHSPAN_WITHOUT_GPU` it has no effect."""
-
 TORCHSPAN_CAPTURE = "TORCHSPAN_CAPTURE"
 """`text`: exception messages and lines of TensorRT's log are recorded in full.
 
 Default `none`: only their first line, with every literal replaced by `?`; in lines of the log, names of layers and tensors too."""
-
-TORCHSPAN_LOG_CORRELATION = "TORCHSPAN_LOG_CORRELATION"
-"""`1`: log records of Torch-TensorRT and TensorRT carry the ids of the current trace and span.
-
-The attributes are `otelTraceID`, `otelSpanID`, `otelTraceSampled` and `otelServiceName`, for the program's own formatters.
-Off by default, because a formatter that prints every attribute of a record would print these too."""
 
 TORCHSPAN_GRAPH_RUNS = "TORCHSPAN_GRAPH_RUNS"
 """`1`: runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs."""
@@ -146,7 +133,7 @@ rank leaves out are counted in `torchspan.span.dropped` with the reason `rank`. 
 TORCHSPAN_RUN_EXIT_TIMEOUT = "TORCHSPAN_RUN_EXIT_TIMEOUT"
 """Seconds that a program under `torchspan run` may wait at its end for exporters that `run` created. Default: 2.
 
-These are the exporters that OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER name, where the program sets no provider of
+These are the exporters that OTEL_TRACES_EXPORTER names, where the program sets no provider of
 its own. The last lines of `run` count the spans that they did not deliver by then; the file contains these spans."""
 
 TORCHSPAN_RUN = "TORCHSPAN_RUN"

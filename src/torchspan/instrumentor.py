@@ -200,7 +200,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         if settings.without_gpu:
             from torchspan import testing
 
-            testing.without_gpu(engine_dir=settings.engine_dir)
+            testing.without_gpu()
         run = current_run()
         if run is not None:
             run.is_alone = self._origin is Origin.RUN
@@ -255,11 +255,9 @@ def instrument(
     detail: Literal["stages", "passes"] | None = None,
     build_phases: Literal["auto", "on", "off"] | None = None,
     heartbeat: float | None = None,
-    capture: Literal["none", "text"] | None = None,
-    log_correlation: bool | None = None,
+    capture: Literal["local", "none", "text"] | None = None,
     propagation: Literal["on", "links", "off"] | None = None,
     without_gpu: bool | None = None,
-    engine_dir: str | os.PathLike[str] | None = None,
     ready_after: str | None = None,
     sample_other: float | None = None,
     sample_execute: float | None = None,
@@ -290,13 +288,11 @@ def instrument(
             and `torchspan demo`, with TensorRT-RTX.
         heartbeat: seconds between the `torchspan.progress` spans of a long compilation, 0.1 to 86400; 0: none.
             The first comes after 2 s at the latest. Default: 2, 7, 17, 37 and 77 s after its start, then every 60 s.
-        capture: `text`: exception messages and lines of TensorRT's log are recorded in full. `none` (default): only
-            their first line, with `?` for every literal.
-        log_correlation: add the ids of the current trace and span to log records of Torch-TensorRT and TensorRT.
+        capture: Who gets the texts of messages and guards whole. `local` (default): the file of `torchspan run` and
+            `torchspan.testing.capture()`. `none`: nobody. `text`: exporters, too.
         propagation: `on` (default): the context is propagated into threads, pools and processes. `links`: the same, but the
             span that started this process becomes a link instead of a parent. `off`: the context is not propagated.
         without_gpu: run Torch-TensorRT's pipeline on a machine without a GPU (`torchspan.testing.without_gpu`).
-        engine_dir: the folder in which engines that were built without a GPU are stored for other processes.
         ready_after: `module:function`: the program is ready to serve once this function has returned, as if it called
             `torchspan.mark_ready()` then. Default: the program calls that itself.
         sample_other: with torchspan's sampler, the share of traces in which the program's own spans are kept. Default: 1.

@@ -116,7 +116,7 @@ def test_uvicorn_ends_as_it_does_without_torchspan(uvicorn):
 def test_requests_that_compile_in_preforked_workers_are_whole_traces(surroundings, tmp_path):
     server = [each.replace("serving:", "compiling_server:") for each in GUNICORN]
     with receiver_of("grpc") as receiver:
-        environment = surroundings(receiver, TORCHSPAN_WITHOUT_GPU="1", TORCHSPAN_ENGINE_DIR=str(tmp_path))
+        environment = surroundings(receiver, TORCHSPAN_WITHOUT_GPU="1", XDG_CACHE_HOME=str(tmp_path))
         served = Served([*server[:1], "--timeout=300", *server[1:]], environment, receiver, tmp_path)
     expected = {"request", "torch_tensorrt.compile", "torch_tensorrt.partition", "torch_tensorrt.convert"}
     expected |= {"tensorrt.build_engine", "torch_tensorrt.execute"}

@@ -57,18 +57,18 @@ def test_where_torch_alone_is_installed_its_modules_with_hook_points_are_importe
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["shwo"], "unknown command shwo; did you mean show?"),
-        (["trace.jsonl"], "unknown command trace.jsonl; expected one of run, show, demo, doctor, probes, inputs"),
-        ([], "no command; expected one of run, show, demo, doctor, probes, inputs"),
-        (["--verison"], "unknown argument --verison; did you mean --version?"),
+        (["shwo"], "argument COMMAND: invalid choice: 'shwo'"),
+        ([], "the following arguments are required: COMMAND"),
+        (["show", "--alll", "trace.jsonl"], "unrecognized arguments: --alll"),
+        (["run", "--outptu", "x", "--", "true"], "unrecognized arguments: --outptu"),
     ],
 )
-def test_a_command_that_is_unknown_or_missing_is_a_usage_error(words, message, capsys):
+def test_a_command_or_an_option_that_is_unknown_or_missing_is_a_usage_error(words, message, capsys):
     with pytest.raises(SystemExit) as exit_:
         cli.main(words)
 
     assert exit_.value.code == 2
-    assert capsys.readouterr().err.endswith(f"torchspan: error: {message}\n")
+    assert f"torchspan: error: {message}" in capsys.readouterr().err
 
 
 def text(lines):
@@ -115,7 +115,7 @@ def test_the_table_of_hook_points_says_what_resolved_and_why_each_is_there():
 
 def test_the_summary_says_how_many_resolved_and_whether_the_version_is_supported():
     versions = {"torch": "2.14.1", "torch_tensorrt": "2.15.0"}
-    lines = text(summary(ROWS, versions, ((2, 11), (2, 14)), 80)).splitlines()
+    lines = text(summary(ROWS, versions, 80)).splitlines()
 
     assert lines[1] == "3 hook points: 1 resolved, 1 absent, 1 out of range"
     assert lines[2].startswith("torch 2.14.1, torch_tensorrt 2.15.0, Python 3.")
@@ -156,14 +156,3 @@ def test_texts_are_measured_and_shortened_in_columns():
 def test_what_could_act_on_a_terminal_is_written_out():
     assert printable("a\x1b[2J\u202e\udc80\tä推") == "a\\x1b[2J\\u202e\\udc80\\tä推"
     assert printable("e\u0301\u3164") == "e\\u0301\\u3164"
-
-
-def test_an_unknown_option_is_refused_with_the_usage_of_its_command_and_a_suggestion(capsys):
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["run", "--outptu", "x", "--", "true"])
-
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == (
-        "usage: torchspan run [options] -- program arguments...\n"
-        "torchspan run: error: unknown argument --outptu; did you mean --output?\n"
-    )

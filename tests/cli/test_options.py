@@ -32,12 +32,6 @@ def test_a_choice_that_the_setting_does_not_have_is_a_usage_error(capsys):
     assert "argument --detail: invalid choice: 'everything'" in capsys.readouterr().err
 
 
-def test_an_invalid_folder_is_a_usage_error_with_what_is_expected(capsys):
-    with pytest.raises(SystemExit):
-        parsed("--engine-dir", "")
-    assert "argument --engine-dir: invalid value '' (expected the path of a folder)" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("command", ["run", "demo"])
 def test_the_help_has_the_choices_the_meaning_and_the_default_of_the_setting(command, capsys):
     with pytest.raises(SystemExit):
@@ -47,8 +41,3 @@ def test_the_help_has_the_choices_the_meaning_and_the_default_of_the_setting(com
         "--detail {stages,passes} stages: a span for each stage of a compilation. passes: a span for each lowering pass, too "
         "(default: TORCHSPAN_DETAIL, else stages) --without-gpu run Torch-TensorRT's pipeline on a machine without a GPU"
     ) in text
-
-
-def test_a_folder_of_engines_is_absolute_in_the_program(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert parsed("--engine-dir", "engines") == {"TORCHSPAN_ENGINE_DIR": str(tmp_path / "engines")}

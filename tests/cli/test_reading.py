@@ -118,13 +118,13 @@ def test_attributes_of_the_wrong_type_change_nothing(show):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", f"FILE is empty; {EXPECTED}"),
+        (b"", f"no spans in FILE; {EXPECTED}"),
         (b"\x93NUMPY\x01\x00\xff\xfe", f"nothing readable in FILE: line 1: not UTF-8 text; {EXPECTED}"),
         (
             b"{}\n{}\n",
             f"nothing readable in FILE: line 1: JSON, but not OTLP (no resourceSpans) (and 1 more); {EXPECTED}",
         ),
-        (b'{"resourceSpans": []}\n', "FILE contains no spans; name another file"),
+        (b'{"resourceSpans": []}\n', f"no spans in FILE; {EXPECTED}"),
         (b"[" * 100_000, f"nothing readable in FILE: line 1: nested too deeply; {EXPECTED}"),
     ],
 )
@@ -232,7 +232,7 @@ def test_several_files_with_nothing_in_them_are_one_line(torchspan, tmp_path):
     paths = [tmp_path / name for name in ("first", "second")]
     for path in paths:
         path.write_text("")
-    assert torchspan("show", *paths) == (2, "", f"torchspan show: {paths[0]}, {paths[1]} are empty; {EXPECTED}\n")
+    assert torchspan("show", *paths) == (2, "", f"torchspan show: no spans in {paths[0]}, {paths[1]}; {EXPECTED}\n")
     paths[1].write_text("x")
     assert torchspan("show", *paths) == (
         2,

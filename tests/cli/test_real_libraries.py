@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two commands that import torch_tensorrt, once each, as a first-time user would run them."""
+"""The two commands that import torch_tensorrt, as a first-time user would run them."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -33,3 +35,28 @@ def test_every_hook_point_that_this_installation_should_have_resolves(shell):
     assert (result.returncode, torchspans) == (0, [])
     assert re.search(r"^\d+ hook points: \d+ resolved", result.stdout, re.MULTILINE)
     assert "torch_tensorrt is inside the range that torchspan is tested with, 2.11 to 2.14" in result.stdout
+
+
+ABSENT = """
+import torch
+def refuse(*_args, **_kwargs):
+    raise SystemExit("a CUDA context was opened")
+torch._C._cuda_init = torch.cuda._lazy_init = refuse
+import torchspan.testing
+torchspan.testing.without_gpu()
+import torch_tensorrt
+from torch_tensorrt.dynamo import _compiler
+del _compiler.compile_module
+from torchspan import cli
+print("status", cli.main(["probes"]), torch.cuda.is_initialized())
+"""
+
+
+def test_a_hook_point_that_does_not_resolve_is_named_and_no_cuda_context_is_opened():
+    result = subprocess.run([sys.executable, "-c", ABSENT], capture_output=True, text=True, timeout=300, check=True)
+
+    assert result.stdout.splitlines()[-1] == "status 1 False"
+    assert (
+        "torch_tensorrt.dynamo._compiler:compile_module\n"
+        "  absent: compile_module is missing; annotate torch_tensorrt.compile\n"
+    ) in result.stdout

@@ -205,12 +205,12 @@ def test_a_command_that_is_missing_is_127_and_one_that_cannot_run_126(torchspan,
     assert torchspan("run", "--", tmp_path) == (
         126,
         "",
-        f"torchspan run: {tmp_path}: is a folder; name the program to run\n",
+        f"torchspan run: {tmp_path}: not an executable file; allow its execution with chmod +x\n",
     )
     assert torchspan("run", "--", script) == (
         126,
         "",
-        f"torchspan run: {script}: not executable; to run it with Python: torchspan run -- python {script}\n",
+        f"torchspan run: {script}: not an executable file; to run it with Python: torchspan run -- python {script}\n",
     )
 
 

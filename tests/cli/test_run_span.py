@@ -146,8 +146,8 @@ COMPILE = opened("torch_tensorrt.compile", "01", **{"torch_tensorrt.model.class"
 BUILD = opened("tensorrt.build_engine", "02", "01")
 
 
-def lines(ended, crashes, spans, width=None):
-    return list(crash_lines(ended, crashes, trees_of(spans), width))
+def lines(ended, crashes, spans):
+    return list(crash_lines(ended, crashes, trees_of(spans)))
 
 
 def test_a_crash_is_its_signal_the_stage_the_outermost_work_and_the_users_frame():
@@ -156,12 +156,6 @@ def test_a_crash_is_its_signal_the_stage_the_outermost_work_and_the_users_frame(
     ]
     assert lines(KILLED, [SEGFAULT], [COMPILE]) == [
         "SIGSEGV in torch_tensorrt.compile · Sequential at model.py:21 in forward"
-    ]
-
-
-def test_a_narrow_terminal_gets_the_stage_and_the_frame():
-    assert lines(KILLED, [SEGFAULT], [COMPILE, BUILD], 80) == [
-        "SIGSEGV in tensorrt.build_engine at model.py:21 in forward"
     ]
 
 

@@ -103,7 +103,7 @@ scope app
   attribute count: no type
 
 15 distinct strings in 15 places
-* 4 have no type: the program's or OpenTelemetry's own"""
+* 4 without a type: the program's or OpenTelemetry's own"""
     )
 
 
@@ -134,7 +134,7 @@ def test_what_its_type_does_not_let_through_is_marked_and_is_the_exit_status(lis
     assert '      "dynamo"' in lines
     assert lines[-2:] == [
         "8 distinct strings in 8 places",
-        "! 6 are not what the type lets through; 1 where TORCHSPAN_CAPTURE=text records whole texts",
+        "! 6 not let through by the type; 1 where TORCHSPAN_CAPTURE=text records whole texts",
     ]
 
 
@@ -309,9 +309,9 @@ EXPECTED = "expected OTLP JSON, as `torchspan run` writes it"
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", f"FILE is empty; {EXPECTED}"),
+        ("", f"no strings in FILE; {EXPECTED}"),
         ("x", f"nothing readable in FILE: line 1: not JSON; {EXPECTED}"),
-        ('{"resourceSpans": []}', "FILE contains no strings; name another file"),
+        ('{"resourceSpans": []}', f"no strings in FILE; {EXPECTED}"),
     ],
 )
 def test_a_file_without_strings_is_one_line_and_status_2(tmp_path, torchspan, content, message):

@@ -20,7 +20,7 @@ for _ in range(3):
 print("it ran")
 """
 VALUE = "neither of them"
-TEXTS = {"TORCHSPAN_ENGINE_DIR", "TORCHSPAN_FILE"}
+TEXTS = {"TORCHSPAN_FILE"}
 """Those in which any text means something."""
 
 

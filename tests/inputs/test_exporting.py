@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`export`: a program with the ranges of the calls, and what it says of dimensions that are not what was observed."""
 
-import contextlib
 import dataclasses
-import inspect
-import threading
 
 import pytest
 import torch
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from support.observed_calls import Add, Anything, Nested, Optional, Variadic, observed, ones, shapes
 from torchspan.inputs import InputObserver
-from torchspan.inputs.inferred.exports import Specializations
 
 
 def ranges(exported):
@@ -38,9 +33,6 @@ class Specializes(torch.nn.Module):
         return x, y.reshape(3, -1)
 
 
-LINES = inspect.getsourcelines(Specializes)[1]
-
-
 @pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
 def test_the_example_has_the_opt_shapes_and_the_program_the_ranges(strict):
     model = Add()
@@ -61,17 +53,16 @@ def test_a_profile_of_the_users_choice_is_exported():
 
 
 @pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
-def test_a_dimension_that_became_a_constant_is_reported_with_the_place_in_the_code(strict):
+def test_a_dimension_that_became_a_constant_is_reported(strict):
     model = Specializes()
     observer = observed(model, *((ones(rows, 4), ones(more, 4)) for rows, more in [(7, 3), (7, 3), (3, 6)]))
     x, y = observer.export(model, strict=strict).findings
     assert str(x) == (
-        "x: Dimension 0, from 3 to 7 in the profile, became the constant 7 at inputs/test_exporting.py, line "
-        f"{LINES + 4}, in forward. The code compares or computes with the size there: change it, or call the program with "
-        "this size alone."
+        "x: Dimension 0, from 3 to 7 in the profile, became the constant 7. The code compares or computes with the "
+        "size: change it, or call the program with this size alone. With TORCH_LOGS=dynamic, PyTorch logs the place."
     )
     assert (y.kind, y.path) == ("specialized", "y")
-    assert f"became the constant 3 at inputs/test_exporting.py, line {LINES + 6}, in forward." in y.message
+    assert "became the constant 3." in y.message
 
 
 def test_what_a_specialized_program_takes_has_the_constant():
@@ -184,63 +175,16 @@ def test_a_batch_of_1_in_every_call_is_exported_with_an_example_of_2():
 
 
 # --- around it --------------------------------------------------------------------------------------------------------
-def test_an_export_leaves_pytorch_as_it_was():
-    before = vars(ShapeEnv)["_set_replacement"]
-    model = Specializes()
-    observer = observed(model, (ones(7, 4), ones(3, 4)), (ones(3, 4), ones(3, 4)))
-    observer.export(model)
-    assert vars(ShapeEnv)["_set_replacement"] is before
-
-
-def test_exports_may_end_in_any_order():
-    before = vars(ShapeEnv)["_set_replacement"]
-    first, second = Specializations(), Specializations()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(first)
-        with second:
-            stack.close()
-            assert vars(ShapeEnv)["_set_replacement"] is not before
-    assert vars(ShapeEnv)["_set_replacement"] is before
-
-
-def test_an_export_has_no_places_of_another_thread():
-    model = Specializes()
-    observer = observed(model, (ones(7, 4), ones(3, 4)), (ones(3, 4), ones(3, 4)))
-    mine, found = Specializations(), []
-    with mine:
-        thread = threading.Thread(target=lambda: found.append(observer.export(model)))
-        thread.start()
-        thread.join()
-    (exported,) = found
-    size = next(node.meta["val"].shape[0] for node in exported.program.graph.nodes if node.op == "placeholder")
-    assert "inputs/test_exporting.py, line" in exported.findings[0].message
-    assert mine.place(size.node.shape_env, size.node._expr) is None
-
-
-def test_an_export_that_fails_leaves_pytorch_as_it_was_and_raises_what_pytorch_raised():
+def test_an_export_that_fails_raises_what_pytorch_raised():
     class Fails(torch.nn.Module):
         def forward(self, x):
             if torch.compiler.is_exporting():
                 raise LookupError("no")
             return x
 
-    before = vars(ShapeEnv)["_set_replacement"]
     observer = observed(Fails(), (ones(2),))
     with pytest.raises(LookupError, match="no"):
         observer.export(Fails())
-    assert vars(ShapeEnv)["_set_replacement"] is before
-
-
-def test_another_method_than_forward_is_refused():
-    class Encodes(torch.nn.Module):
-        def encode(self, x):
-            return x
-
-    model, observer = Encodes(), InputObserver()
-    with observer(model, method_name="encode"):
-        model.encode(ones(2))
-    with pytest.raises(RuntimeError, match=r"torch.export exports forward, but the observed method is Encodes.encode"):
-        observer.export(model)
 
 
 def test_an_export_in_the_block_is_not_a_call():

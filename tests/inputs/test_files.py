@@ -4,7 +4,7 @@
 import json
 import os
 import stat
-from collections import OrderedDict, defaultdict, namedtuple
+from collections import OrderedDict, namedtuple
 
 import pytest
 import torch
@@ -60,8 +60,6 @@ def test_what_is_inferred_of_a_file_is_what_is_inferred_of_the_calls():
 def test_tensors_have_their_data_type_again():
     again = reread(observed(Add(), (ones(2, dtype=torch.bfloat16), ones(2, dtype=torch.int64))))
     assert [each.dtype for each in again.infer_arguments()] == [torch.bfloat16, torch.int64]
-    assert again.info is not None
-    assert again.info.inputs == []  # calls one by one are not in a file
 
 
 def test_writing_what_was_read_gives_the_same_text():
@@ -97,10 +95,9 @@ def test_calls_beyond_the_limit_are_in_the_file_as_ranges():
         (ones(2), [ones(3)]),
         {"a": ones(2), 3: {"b": ones(3)}},
         OrderedDict(b=ones(2), a=ones(3)),
-        defaultdict(list, a=ones(2)),
         Pair(ones(2), second=None),
     ],
-    ids=["list", "tuple", "dict", "OrderedDict", "defaultdict", "namedtuple"],
+    ids=["list", "tuple", "dict", "OrderedDict", "namedtuple"],
 )
 def test_a_container_is_built_again(container):
     (made,) = reread(observed(Nested(), (container,)), values=True).infer_arguments()
@@ -149,19 +146,13 @@ def test_with_values_a_constant_is_itself_again(value):
     assert made == value
 
 
-def test_with_values_a_device_is_itself_again():
-    assert reread(observed(Anything(), (ones(2), torch.device("cpu"))), values=True).infer_arguments()[
-        1
-    ] == torch.device("cpu")
-
-
 def test_without_values_a_constant_has_its_type_and_how_many_calls_had_each_value():
     observer = observed(Anything(), (ones(2), 7), (ones(2), 7), (ones(3), 8), (ones(3), 7))
     written = json.loads(observer.to_json(values=False))["observations"][0]
     leaves = [each["arguments"]["other"] for each in written["shapes"]]
     assert leaves == [
-        {"type": "int", "calls": {"0": 2}, "default": 0},
-        {"type": "int", "calls": {"1": 1, "0": 1}, "default": 0},
+        {"type": "int", "calls": {"?0": 2}},
+        {"type": "int", "calls": {"?1": 1, "?0": 1}},
     ]
     assert "It has at least 2 values in 4 calls" in reread(observer).findings()[0].message
 
@@ -236,11 +227,6 @@ def test_an_observer_without_calls_writes_what_it_knows_of_the_method():
     with observer(Add()):
         pass
     assert kinds(reread(observer)) == [("no_call", "")]
-
-
-def test_values_is_a_bool():
-    with pytest.raises(TypeError, match="values must be True, False or None, not 'text'"):
-        observed(Add(), MIXED[0]).to_json(values="text")
 
 
 def test_what_was_read_observes_no_model():

@@ -10,11 +10,11 @@ from support.observed_calls import Add, ones
 from torchspan.inputs.observed.attachments import CallHook
 from torchspan.inputs.observed.observations import SHAPES_LIMIT
 from torchspan.inputs.observed.signatures import signature_of
-from torchspan.inputs.watched.engine_limits import EngineLimits, LimitWatch, Outside, Profile, SizeRange, UsualSize
+from torchspan.inputs.watched.engine_limits import EngineLimits, LimitWatch, Outside, SizeRange, UsualSize
 from torchspan.inputs.watched.traffic import Traffic
 
 FOUR = SizeRange(4, 4, 4)
-LIMITS = EngineLimits((Profile({("x",): (SizeRange(1, 8, 16), FOUR), ("y",): (SizeRange(1, 8, 16), FOUR)}),))
+LIMITS = EngineLimits({("x",): (SizeRange(1, 8, 16), FOUR), ("y",): (SizeRange(1, 8, 16), FOUR)})
 
 
 def watched(limits=LIMITS):
@@ -26,7 +26,7 @@ def watched(limits=LIMITS):
 
 
 def counts(watch):
-    return watch.at_opt(), watch.inside(), watch.outside()
+    return tuple(watch.counts()[fit] for fit in ("opt", "inside", "outside"))
 
 
 def test_a_call_inside_the_limits_is_not_reported():
@@ -59,7 +59,7 @@ def test_positional_and_keyword_calls_of_one_shape_are_compared_once_and_counted
     module(ones(3, 4), ones(3, 4))
     module(y=ones(3, 4), x=ones(3, 4))
     assert watch.drift().calls == 2
-    assert watch.drift().usual[0] == UsualSize(("x",), 0, 3, 2, 2, 8)
+    assert watch.drift().usual[0] == UsualSize(("x",), 0, 3, 2, 8)
 
 
 def test_counts_of_eight_threads_are_exact():

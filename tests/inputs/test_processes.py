@@ -46,7 +46,7 @@ def observe(request):
 
 
 def calls(process):
-    return {each.kind.rpartition(".")[2]: each.snapshot.counts.completed for each in process.document().observations}
+    return {each["class"].rpartition(".")[2]: each["counts"]["completed"] for each in process.document().observations}
 
 
 def test_objects_of_one_class_are_observed_as_one_and_derived_classes_apart(module, observe):
@@ -117,9 +117,9 @@ def test_a_forked_child_counts_from_zero_and_the_parent_continues(module, observ
 def test_a_document_has_values_where_the_environment_asks_for_them(module, observe, monkeypatch):
     process = observe(f"{module}:Net")
     importlib.import_module(module).Net()(ones(2), mode="fast")
-    assert [each.has_values for each in process.document().observations] == [False]
+    assert [each["values"] for each in process.document().observations] == [False]
     monkeypatch.setenv("TORCHSPAN_CAPTURE", "text")
-    assert [each.has_values for each in process.document().observations] == [True]
+    assert [each["values"] for each in process.document().observations] == [True]
 
 
 def test_a_class_that_was_not_seen_is_in_the_document_with_the_reason(module, observe):

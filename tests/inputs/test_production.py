@@ -133,7 +133,7 @@ def test_a_class_that_its_module_does_not_have_is_one_warning_at_once(instrument
     bridge = instrument(inputs="support.followed_models:Modle")
     warning = (
         "TORCHSPAN_INPUTS: no call of support.followed_models:Modle is followed: the module support.followed_models has no "
-        "class Modle (did you mean Model?)."
+        "class Modle; name the module that defines the class."
     )
     assert [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING] == [warning]
     bridge.uninstrument()

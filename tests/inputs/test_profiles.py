@@ -60,7 +60,7 @@ def test_a_profile_is_the_smallest_most_frequent_and_largest_sizes_in_any_form_a
     profile = observer.infer_profile()
     assert ranges(profile) == {"x": ((1, 5), (4, 7), (4, 30)), "y": ((1, 5), (4, 7), (4, 30))}
     assert [each.dtype for each in profile] == [IDS, IDS]
-    assert (profile.calls, profile.calls_at_opt, profile.calls_outside, profile.share_outside) == (6, 3, 0, 0.0)
+    assert (profile.calls, profile.calls_at_opt, profile.calls_outside) == (6, 3, 0)
     assert found(profile) == []
 
 
@@ -121,7 +121,7 @@ def test_a_percentile_leaves_the_largest_sizes_outside_and_says_how_many_calls()
     sizes = [(2,)] * 10 + [(8,)] * 85 + [(500,)] * 5
     profile = seen(*sizes).infer_profile(percentile=95)
     assert ranges(profile)["x"] == ((2,), (8,), (8,))
-    assert (profile.calls_outside, profile.share_outside) == (5, 0.05)
+    assert profile.calls_outside == 5
     assert message(profile, "outside") == (
         "5 of 100 calls (5.0%) have a size outside of the ranges. The engine raises there: run such calls with the model itself."
     )
@@ -143,11 +143,6 @@ def test_headroom_goes_above_the_largest_size_of_what_varies():
     assert ranges(seen((2, 10), (2, 30)).infer_profile(headroom=0.1))["x"] == ((2, 10), (2, 10), (2, 33))
 
 
-def test_limits_may_be_powers_of_two():
-    assert ranges(seen((3, 7), (5, 9)).infer_profile(powers_of_two=True))["x"] == ((2, 4), (3, 7), (8, 16))
-    assert ranges(seen((2, 8), (4, 8)).infer_profile(powers_of_two=True))["x"] == ((2, 8), (2, 8), (4, 8))
-
-
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
@@ -157,7 +152,6 @@ def test_limits_may_be_powers_of_two():
         ({"headroom": -0.1}, ValueError, "headroom must be a share of the largest size, 0 or more, not -0.1"),
         ({"headroom": float("nan")}, ValueError, "headroom must be a share"),
         ({"headroom": True}, TypeError, "headroom must be a number, not True"),
-        ({"powers_of_two": 2}, TypeError, "powers_of_two must be True or False, not 2"),
         ({"set_batch_dimension_for": {"z"}}, ValueError, "set_batch_dimension_for: there is no argument 'z'"),
     ],
 )
@@ -258,14 +252,6 @@ def test_another_number_of_dimensions_lies_outside():
     profile = observed(Anything(), (ones(2, 2),), (ones(3, 2),), (ones(2, 2, 2),)).infer_profile()
     assert ranges(profile)["x"] == ((2, 2), (2, 2), (3, 2))
     assert profile.calls_outside == 1
-
-
-def test_a_tensor_is_found_by_its_path():
-    profile = observed(Nested(), ([ones(2), [ones(3)]],)).infer_profile()
-    assert profile.tensor(("items", 1, 0)).opt_shape == (3,)
-    with pytest.raises(KeyError):
-        profile.tensor(("items", 2))
-    assert not profile.is_dynamic
 
 
 # --- program text -----------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ import torch
 from transformers import DynamicCache, EncoderDecoderCache, LlamaConfig, LlamaForCausalLM, StaticCache
 
 from support.observed_calls import kinds, shapes
-from torchspan.inputs import InputObserver
+from torchspan.inputs import InputObserver, TensorShape
+from torchspan.inputs.inferred.inference import Inference, made
 from torchspan.inputs.observed.trees import Container, Opaque, Reader, leaves
 from torchspan.inputs.watched.observed_process import ObservedProcess
 from torchspan.inputs.written.documents import text_of
@@ -60,14 +61,16 @@ def registered_cache():
 def test_prefill_and_decode_differ_by_what_the_cache_holds(observed, registered_cache):
     observer = observed()
     assert observer.num_obs() == 4
-    counts = [len([each for each in call.aligned_flat_list if each is not None]) for call in observer.info.inputs]
+    shapes = observer._observed.snapshot().shapes
+    counts = [sum(isinstance(leaf, TensorShape) for _, leaf in each.first.leaves()) for each in shapes]
     assert counts[0] < counts[1] == counts[2] == counts[3]
     assert counts[1] - counts[0] == 4
 
 
 def test_a_cache_without_tensors_is_a_missing_argument(observed, registered_cache):
     observer = observed()
-    prefill = observer.infer_arguments(0)
+    alignment = observer._alignment()[2]
+    prefill = made(Inference(alignment).example(alignment.shapes[0].first), {})
     assert prefill["input_ids"].shape == (2, 5)
     assert [tuple(each.shape) for each in torch.utils._pytree.tree_leaves(prefill[CACHE])] == [(2, 2, 5, 8)] * 4
 

@@ -216,18 +216,6 @@ def test_variables_that_kubernetes_sets_for_the_collectors_service_are_not_setti
     assert row["state"] == "note"
 
 
-def test_doctor_says_that_pip_does_not_change_what_the_operator_puts_first(app_newer, injected):
-    variables = operator_injection.variables(injected, "http://127.0.0.1:1")
-    asked = app_newer.run("torchspan", "doctor", "--json", **variables)
-    (row,) = [each for each in json.loads(asked.stdout)["checks"] if each["name"] == "sdk.versions"]
-    assert row["state"] == "warning"
-    assert row["facts"]["opentelemetry-api"] == OPERATOR
-    assert (
-        "Where the OpenTelemetry Operator or PYTHONPATH puts other versions first, pip cannot change that"
-        in row["remedy"]
-    )
-
-
 # --- what the operator's image lacks -----------------------------------------------------------------------------------
 
 

@@ -176,7 +176,7 @@ TOO_LARGE = "File too large: this process may write files of at most 2000 bytes 
         (
             "os.remove('x.jsonl'); os.mkfifo('x.jsonl')",
             "10 of 10",
-            "cannot be written: is a pipe that no process reads",
+            "cannot be written: is a named pipe, and not a regular file",
         ),
         (
             "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))",
@@ -200,7 +200,7 @@ def test_a_folder_that_was_renamed_with_the_file_is_the_cause(said, tmp_path):
     text = of_ten("os.rename('traces', 'elsewhere')")
     assert said(text, output="traces/x.jsonl") == (
         f"{LOST}10 of 10 spans are missing from the file: "
-        f"the folder {tmp_path}/traces was removed or renamed while the program ran\n"
+        f"{tmp_path}/traces/x.jsonl was removed or renamed while the program ran\n"
     )
 
 

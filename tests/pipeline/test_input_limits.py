@@ -62,28 +62,23 @@ def loaded(request, tmp_path_factory):
 
 
 def test_an_argument_that_goes_into_an_engine_has_the_range_of_the_engines_profile(compiled):
-    (profile,) = limits(compiled).profiles
-    assert profile.ranges["x",] == (UP_TO_8, FOUR)
+    assert limits(compiled).ranges["x",] == (UP_TO_8, FOUR)
 
 
 def test_a_tensor_in_a_container_is_known_by_its_path(compiled):
-    (profile,) = limits(compiled).profiles
-    assert profile.ranges["parts", "a"] == (UP_TO_8, FOUR)
+    assert limits(compiled).ranges["parts", "a"] == (UP_TO_8, FOUR)
 
 
 def test_an_argument_that_pytorch_gets_first_has_the_range_of_the_exported_program(compiled):
-    (profile,) = limits(compiled).profiles
-    assert profile.ranges["parts", "b", 0] == (SizeRange(1, 3, 6), FOUR)
+    assert limits(compiled).ranges["parts", "b", 0] == (SizeRange(1, 3, 6), FOUR)
 
 
 def test_an_argument_that_is_not_a_tensor_has_no_range(compiled):
-    (profile,) = limits(compiled).profiles
-    assert profile.ranges.keys() == {("x",), ("parts", "a"), ("parts", "b", 0)}
+    assert limits(compiled).ranges.keys() == {("x",), ("parts", "a"), ("parts", "b", 0)}
 
 
 def test_a_loaded_program_has_the_ranges_of_its_engines_profile(loaded):
-    (profile,) = limits(loaded).profiles
-    assert list(profile.ranges.values()) == [(UP_TO_8, FOUR)]
+    assert list(limits(loaded).ranges.values()) == [(UP_TO_8, FOUR)]
 
 
 def test_without_a_readable_profile_the_range_of_the_program_counts(loaded, monkeypatch):
@@ -92,8 +87,7 @@ def test_without_a_readable_profile_the_range_of_the_program_counts(loaded, monk
         for engine in vars(each).values():
             if hasattr(engine, "cuda_engine"):
                 monkeypatch.setattr(engine, "in_binding_names", None)
-    (profile,) = limits(loaded).profiles
-    assert list(profile.ranges.values()) == [(UP_TO_8, FOUR)]
+    assert list(limits(loaded).ranges.values()) == [(UP_TO_8, FOUR)]
 
 
 def test_a_module_that_is_not_a_graph_has_no_limits():

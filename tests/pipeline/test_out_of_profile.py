@@ -65,7 +65,7 @@ def test_a_call_outside_the_profile_is_one_event_and_a_call_inside_is_none(modul
     }
 
 
-def test_calls_and_distance_are_counted_for_each_engine_of_a_model(instrument, exporter, metrics):
+def test_calls_are_counted_for_each_engine_of_a_model(instrument, exporter, metrics):
     instrument(inputs="compiled", inputs_every=1)
     exporter.clear()
     modules = [compiled(), compiled(3 * MAX)]
@@ -80,9 +80,6 @@ def test_calls_and_distance_are_counted_for_each_engine_of_a_model(instrument, e
             module(torch.ones(OPT - 1, 4))
     keys = ("torchspan.input.module", "tensorrt.engine.id")
     assert metrics.values("torchspan.input.profile.calls", *keys) == {("ReLU", engines[0]): 2, ("ReLU", engines[1]): 3}
-    assert metrics.values("torchspan.input.profile.distance", *keys) == {
-        ("ReLU", engine): pytest.approx(1 / OPT) for engine in engines
-    }
 
 
 def test_a_call_outside_the_profile_of_a_loaded_program_is_an_event_before_it_is_refused(
@@ -116,7 +113,7 @@ def test_the_module_of_a_program_without_engines_is_not_followed(instrument):
     assert len(program.module()._forward_pre_hooks) == hooks
 
 
-def test_a_usual_size_that_is_not_opt_is_an_event_and_its_distance_a_metric(module, events, metrics):
+def test_a_usual_size_that_is_not_opt_is_an_event(module, events):
     def calls():
         for size in (5,) * 36 + (OPT,) * 4:
             module(torch.ones(size, 4))
@@ -134,24 +131,20 @@ def test_a_usual_size_that_is_not_opt_is_an_event_and_its_distance_a_metric(modu
         "torchspan.input.drift.opt": 3,
     }
     assert first["torchspan.input.drift.calls"] == 20
-    distance = metrics.values("torchspan.input.profile.distance", "torchspan.input.module")
-    assert distance == {"ReLU": pytest.approx(2 / 3)}
 
 
-def test_calls_that_are_mostly_at_opt_leave_no_event_about_that(module, events, metrics):
+def test_calls_that_are_mostly_at_opt_leave_no_event_about_that(module, events):
     def calls():
         for size in (OPT,) * 30 + (5,) * 10:
             module(torch.ones(size, 4))
 
     assert events("torchspan.input.drift", calls) == []
-    assert metrics.values("torchspan.input.profile.distance", "torchspan.input.module") == {"ReLU": 0.0}
 
 
-def test_calls_of_a_module_that_is_gone_are_counted_and_have_no_distance(instrument, metrics):
+def test_calls_of_a_module_that_is_gone_are_counted(instrument, metrics):
     instrument(inputs="compiled")
     module = compiled()
     module(torch.ones(OPT, 4))
     del module
     gc.collect()
     assert metrics.values("torchspan.input.profile.calls", *FITS) == {("ReLU", "opt"): 1}
-    assert metrics.values("torchspan.input.profile.distance", "torchspan.input.module") == {}

@@ -54,7 +54,7 @@ FINDINGS = {
         "tests/propagation/test_environment.py::test_baggage_is_not_put_into_an_environment_that_was_emptied_and_the_parent_is",
     ),
     "B1 a pipe as trace file hangs the program": (
-        f"{_SAFETY}::test_a_pipe_that_nothing_reads_does_not_keep_the_program_from_ending",
+        f"{_SAFETY}::test_a_pipe_does_not_keep_the_program_from_ending",
         f"{_FILES}::test_a_file_that_is_swapped_for_a_pipe_is_refused_and_not_waited_for",
     ),
     "B2 the user's __str__ is run on exceptions": (
@@ -75,7 +75,7 @@ FINDINGS = {
         CANARIES,
     ),
     "B6 who can read the file can hold its lock": (
-        f"{_SAFETY}::test_a_lock_that_is_held_costs_a_tenth_of_a_second_once_and_another_file_is_used",
+        f"{_SAFETY}::test_a_lock_that_is_held_costs_a_tenth_of_a_second_once_and_nothing_is_lost",
     ),
     "B7 metrics are not bounded": (
         "tests/writer/test_typed_values.py::test_a_metric_has_fifty_exception_classes_and_the_others_are_other",
@@ -89,7 +89,7 @@ FINDINGS = {
     ),
     "B10 without_gpu runs a planted engine": (
         "tests/testing/test_engine_folder.py::test_an_entry_that_torchspan_did_not_write_is_not_read_even_if_this_user_owns_it",
-        "tests/testing/test_engine_folder.py::test_a_chosen_folder_that_others_may_write_to_is_neither_read_nor_written",
+        "tests/testing/test_engine_folder.py::test_a_folder_that_others_may_write_to_is_neither_read_nor_written",
     ),
     "B11 run opens what it finds under its output's name": (
         "tests/cli/test_run_hostile_files.py::test_a_pipe_under_a_name_of_the_family_is_not_read",

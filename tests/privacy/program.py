@@ -33,7 +33,7 @@ def main():
     os.dup2(os.open(place.folder / "program.err", os.O_WRONLY | os.O_CREAT), 2)  # what the libraries print is theirs
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
-    logs = _logs(place.folder)
+    logs, meters = _logs(place.folder), _meters()
     environments = {}
     for detail in ("stages", "passes"):
         if detail == "passes":
@@ -50,6 +50,7 @@ def main():
 
     processes.reports(place)
     logs.shutdown()
+    meters.shutdown()
     place.finish(environments=environments)
 
 
@@ -58,6 +59,18 @@ def _instrument_again(detail):
 
     TorchspanInstrumentor().uninstrument()
     TorchspanInstrumentor().instrument(detail=detail)
+
+
+def _meters():
+    """Metrics go to the receiver."""
+    from opentelemetry import metrics
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+
+    provider = MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())])
+    metrics.set_meter_provider(provider)
+    return provider
 
 
 def _logs(folder):
@@ -72,9 +85,7 @@ def _logs(folder):
     provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
     logging.getLogger().addHandler(LoggingHandler(level=logging.WARNING, logger_provider=provider))
     handler = logging.FileHandler(Path(folder, "torchspan.log"))
-    handler.setFormatter(
-        logging.Formatter("%(levelname)s %(name)s %(message)s %(otelServiceName)s", defaults={"otelServiceName": ""})
-    )
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
     handler.setLevel(logging.WARNING)
     logging.getLogger("torchspan").addHandler(handler)
     return provider

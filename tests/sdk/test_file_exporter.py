@@ -161,9 +161,12 @@ def test_a_file_that_can_be_written_later_is_written_later(tmp_path):
     assert names(blocker / "trace.jsonl") == [["kept"]]
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_a_warning(caplog):
-    assert FileSpanExporter("/dev/full").export(spans()) is SpanExportResult.FAILURE
+def test_a_full_disk_is_a_warning(tmp_path, monkeypatch, caplog):
+    def full(_descriptor, _data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    assert FileSpanExporter(tmp_path / "trace.jsonl").export(spans()) is SpanExportResult.FAILURE
     assert "No space left on device" in caplog.messages[0]
 
 

@@ -636,14 +636,17 @@ def test_a_child_that_is_forked_while_another_thread_writes_does_not_wait_for_it
 # --- a file that cannot be written -------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_one_warning_and_every_span_is_counted(caplog):
+def test_a_full_disk_is_one_warning_and_every_span_is_counted(path, monkeypatch, caplog):
+    def full(_descriptor, _data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
     reported = []
-    processor = RunFileProcessor("/dev/full", "ab", failed=lambda: reported.append(processor.lost))
+    processor = RunFileProcessor(path, "ab", failed=lambda: reported.append(processor.lost))
     user = provider_with(processor).get_tracer("user")
     for _ in range(3):
         user.start_span("work").end()
-    reason = "/dev/full cannot be written: No space left on device"
+    reason = f"{path} cannot be written: No space left on device"
     assert caplog.messages == [f"torchspan: {reason}. Spans are missing from the file of torchspan run."]
     assert (processor.errors, processor.lost, processor.ended, reported) == ([f"{reason}; 3 lost"], 3, 3, [1, 2])
 

@@ -4,12 +4,9 @@
 import fcntl
 import json
 import os
-import pty
-import shlex
 import stat
 import subprocess
 import sys
-import threading
 
 import pytest
 from opentelemetry.sdk.resources import Resource
@@ -17,7 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SpanExportResult
 
 from torchspan.sdk import FileSpanExporter, RunFileProcessor, _append_file
-from torchspan.sdk._path import expand, is_literal, written_files
+from torchspan.sdk._path import is_literal
 
 SUCCESS, FAILURE = SpanExportResult.SUCCESS, SpanExportResult.FAILURE
 
@@ -43,15 +40,6 @@ def names(text):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "trace.jsonl"
-
-
-@pytest.fixture
-def reader(path):
-    """The reading end of a pipe at the path."""
-    os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    yield reader
-    os.close(reader)
 
 
 # --- what is at the name ------------------------------------------------------------------------------------------
@@ -132,42 +120,20 @@ def program(processor, path, **options):
         'RunFileProcessor(sys.argv[1], "ab")',
     ],
 )
-def test_a_pipe_that_nothing_reads_does_not_keep_the_program_from_ending(path, processor):
+def test_a_pipe_does_not_keep_the_program_from_ending(path, processor):
     os.mkfifo(path)
     done = program(processor, path, capture_output=True)
     assert (done.returncode, done.stdout) == (0, "program is done\n")
     assert f"{path}" in done.stderr
-    assert "is a pipe that no process reads" in done.stderr
+    assert "is a named pipe, and not a regular file" in done.stderr
 
 
-def test_a_pipe_at_a_name_that_was_not_given_as_a_whole_is_refused(tmp_path, caplog):
-    exporter = FileSpanExporter(tmp_path / "trace-%p.jsonl")
-    os.mkfifo(exporter.path)
-    reader = os.open(exporter.path, os.O_RDONLY | os.O_NONBLOCK)
-    assert exporter.export(spans()) is FAILURE
-    assert f"cannot write {exporter.path}: is a named pipe, and not a regular file." in caplog.messages[0]
-    os.close(reader)
-
-
-# --- pipes and devices that are asked for --------------------------------------------------------------------------
-
-
-def test_a_pipe_that_is_asked_for_gets_a_line_that_is_longer_than_the_pipe(path, reader):
-    received = []
-
-    def read():
-        os.set_blocking(reader, True)
-        while not (received and received[-1].endswith(b"\n")):
-            received.append(os.read(reader, 1 << 16))
-
-    exporter = FileSpanExporter(path)
-    exporter.export(spans("first"))
-    thread = threading.Thread(target=read)
-    assert names(os.read(reader, 1 << 16).decode()) == ["first"]
-    thread.start()
-    assert exporter.export(spans("long", text="x" * 1_000_000)) is SUCCESS
-    thread.join(60)
-    assert names(b"".join(received).decode()) == ["long"]
+@pytest.mark.parametrize(
+    ("name", "why"), [("/dev/null", "is a device"), ("/dev/stdout", "is a link, which torchspan does not follow")]
+)
+def test_a_device_and_a_descriptor_are_refused(name, why, caplog):
+    assert FileSpanExporter(name).export(spans()) is FAILURE
+    assert f"cannot write {name}: {why}" in caplog.messages[0]
 
 
 @pytest.fixture
@@ -184,75 +150,6 @@ def pauses(monkeypatch):
     return made
 
 
-def test_a_pipe_whose_reader_stops_is_waited_for_once_until_it_reads_again(path, reader, pauses, caplog):
-    exporter = FileSpanExporter(path)
-    assert exporter.export(spans("too long", text="x" * 1_000_000)) is FAILURE
-    assert 0.1 <= sum(pauses) < 0.11
-    assert "its reader does not read from it" in caplog.messages[0]
-    pauses.clear()
-    assert [exporter.export(spans("lost")) for _ in range(100)] == [FAILURE] * 100
-    assert pauses == []
-    received = b""
-    while len(received) < 1_000_000:
-        try:
-            received += os.read(reader, 1 << 16)
-        except BlockingIOError:
-            break
-    assert exporter.export(spans("next")) is SUCCESS
-    received += os.read(reader, 1 << 16)
-    assert names(received.decode()) == ["torn", "next"]
-
-
-def test_a_line_may_not_take_longer_than_a_second_however_little_its_reader_takes(path, reader, pauses, monkeypatch):
-    real = os.write
-    monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:1]) if dripping() else blocked())
-    turns = []
-
-    def dripping():
-        turns.append(None)
-        return len(turns) % 10 == 1
-
-    def blocked():
-        raise BlockingIOError
-
-    assert FileSpanExporter(path).export(spans("long", text="x" * 100_000)) is FAILURE
-    assert 1.0 <= sum(pauses) < 1.01
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="there are no names of descriptors")
-def test_process_substitution_gets_the_spans(tmp_path):
-    command = f"{shlex.quote(sys.executable)} -c '{PROGRAM}' >(cat > {tmp_path}/received; touch {tmp_path}/done)"
-    command = command.replace("{processor}", "SimpleSpanProcessor(FileSpanExporter(sys.argv[1]))")
-    subprocess.run(["bash", "-c", f"{command}; wait $!"], timeout=60, check=True, stdout=subprocess.DEVNULL)
-    assert names((tmp_path / "received").read_text()) == ["work"]
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="there are no names of descriptors")
-def test_standard_output_may_be_the_file_whether_it_is_a_pipe_or_a_file(tmp_path):
-    processor = "SimpleSpanProcessor(FileSpanExporter(sys.argv[1]))"
-    piped = program(processor, "/dev/stdout", stdout=subprocess.PIPE)
-    with open(tmp_path / "out", "a") as file:
-        program(processor, "/dev/stdout", stdout=file)
-    for text in (piped.stdout, (tmp_path / "out").read_text()):
-        first, second = text.splitlines()
-        assert (names(first), second) == (["work"], "program is done")
-
-
-def test_a_terminal_may_be_the_file_and_stays_as_it_is():
-    leader, terminal = pty.openpty()
-    exporter = FileSpanExporter(os.ttyname(terminal))
-    assert exporter.export(spans()) is SUCCESS
-    assert names(os.read(leader, 1 << 16).decode()) == ["work"]
-    assert os.get_blocking(terminal)
-    exporter.shutdown()
-    os.close(leader)
-    os.close(terminal)
-
-
-def test_the_null_device_may_be_the_file():
-    assert FileSpanExporter(os.devnull).export(spans()) is SUCCESS
-
-
 # --- a lock that another process holds -----------------------------------------------------------------------------
 
 
@@ -264,18 +161,13 @@ def held(path):
         yield file
 
 
-def test_a_lock_that_is_held_costs_a_tenth_of_a_second_once_and_another_file_is_used(path, held, pauses, caplog):
+def test_a_lock_that_is_held_costs_a_tenth_of_a_second_once_and_nothing_is_lost(path, held, pauses, caplog):
     exporter = FileSpanExporter(path)
     results = [exporter.export(spans(name)) for name in ("a", "b", "c")]
-    (other,) = set(path.parent.iterdir()) - {path}
 
     assert results == [SUCCESS] * 3
     assert 0.1 <= sum(pauses) < 0.11
-    assert (path.read_text(), names(other.read_text())) == ("", ["a", "b", "c"])
-    assert exporter.path == str(other)
-    assert caplog.messages == [f"torchspan: {path} is locked by another process, so this process writes to {other}."]
-    assert stat.S_IMODE(other.stat().st_mode) == 0o600
-    assert written_files(str(path)) == sorted([str(path), str(other)])
+    assert (names(path.read_text()), caplog.messages) == (["a", "b", "c"], [])
 
 
 def test_a_lock_that_is_released_in_time_changes_nothing(path, held, pauses, monkeypatch, caplog):
@@ -288,35 +180,19 @@ def test_a_lock_that_is_released_in_time_changes_nothing(path, held, pauses, mon
     assert (names(path.read_text()), len(pauses), caplog.messages) == (["work"], 1, [])
 
 
-def test_the_processor_of_a_run_uses_another_file_and_loses_nothing(path, held, pauses, caplog):
+def test_the_processor_of_a_run_loses_nothing_either(path, held, pauses, caplog):
     processor = RunFileProcessor(path, "ab")
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(processor)
     for name in ("a", "b"):
         provider.get_tracer("t").start_span(name).end()
-    (other,) = set(path.parent.iterdir()) - {path}
-    assert (names(other.read_text()), processor.lost, processor.errors) == (["a", "b"], 0, [])
-    assert caplog.messages == [f"torchspan: {path} is locked by another process, so this process writes to {other}."]
-
-
-def test_where_no_other_file_can_be_made_it_continues_without_the_lock(path, held, pauses, monkeypatch, caplog):
-    real = _append_file.open_for_appending
-
-    def in_a_folder_without_permission(name, *arguments):
-        if name != str(path):
-            raise PermissionError(13, "Permission denied")
-        return real(name, *arguments)
-
-    monkeypatch.setattr(_append_file, "open_for_appending", in_a_folder_without_permission)
-    exporter = FileSpanExporter(path)
-    assert [exporter.export(spans(name)) for name in ("a", "b")] == [SUCCESS] * 2
-    assert 0.1 <= sum(pauses) < 0.11
-    assert (names(path.read_text()), exporter.path, caplog.messages) == (["a", "b"], str(path), [])
+    assert (names(path.read_text()), processor.lost, processor.errors) == (["a", "b"], 0, [])
+    assert (0.1 <= sum(pauses) < 0.11, caplog.messages) == (True, [])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_forked_child_waits_no_more_and_uses_a_file_of_its_own(path, held, pauses):
+def test_a_forked_child_waits_no_more(path, held, pauses):
     exporter = FileSpanExporter(path)
     exporter.export(spans("parent"))
     before = len(pauses)
@@ -325,30 +201,7 @@ def test_a_forked_child_waits_no_more_and_uses_a_file_of_its_own(path, held, pau
         os._exit(exporter.export(spans("child")) is not SUCCESS or len(pauses) != before)
     assert os.waitpid(pid, 0)[1] == 0
     exporter.export(spans("parent"))
-    others = set(path.parent.iterdir()) - {path}
-    assert sorted(names(each.read_text()) for each in others) == [["child"], ["parent", "parent"]]
-
-
-@pytest.mark.parametrize(
-    ("template", "other"),
-    [
-        ("/t/trace.jsonl", "/t/trace-00112233.jsonl"),
-        ("/t/run.%p", "/t/run.7-00112233"),
-        ("/t/%p.jsonl", "/t/7-00112233.jsonl"),
-        ("/t/.%p/x", "/t/.7/x-00112233"),
-        ("/t/100%%.jsonl", "/t/100%-00112233.jsonl"),
-        ("/t/x.jsonl/", "/t/x.jsonl/-00112233"),
-    ],
-)
-def test_the_other_file_keeps_the_suffix_that_the_template_gives(template, other):
-    assert expand(template, pid=7, time="T", mark="-00112233") == other
-
-
-def test_the_files_of_a_template_are_those_with_a_mark_as_well(tmp_path):
-    for name in ("a-1.jsonl", "a-1-0011aabb.jsonl", "a-1-0011aabbcc.jsonl", "a-1-x.jsonl"):
-        (tmp_path / name).touch()
-    found = [f"{tmp_path}/a-1-0011aabb.jsonl", f"{tmp_path}/a-1.jsonl"]
-    assert written_files(f"{tmp_path}/a-%p.jsonl") == written_files(f"{tmp_path}/a-1.jsonl") == found
+    assert names(path.read_text()) == ["parent", "child", "parent"]
 
 
 def test_a_name_is_whole_where_neither_the_process_nor_the_time_is_in_it():

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models with the signatures that tests of observed inputs call, and observers that have seen calls."""
 
+import json
+
 import torch
 
 from torchspan.inputs import InputObserver
@@ -58,3 +60,9 @@ def observed(model, *calls, **options):
         for call in calls:
             model(*call) if isinstance(call, tuple) else model(**call)
     return observer
+
+
+def recorded(observer, name="x"):
+    """Of each distinct shape of calls the shape of one argument, in the order of the first calls of these shapes to return."""
+    written = json.loads(observer.to_json())["observations"][0]["shapes"]
+    return [tuple(each["arguments"][name]["shape"]) for each in written]

@@ -31,7 +31,6 @@ def test_a_second_call_does_nothing():
 def test_nothing_is_replaced_unless_asked_for(python):
     program = """
 import torchspan.testing, torch
-from torchspan.testing import replacements
 print(torch.cuda.is_available(), torch.cuda.device_count(), type(torch.zeros).__name__, torch.cuda.Stream.__module__)
 print(any(hasattr(getattr(torch.cuda, n, None), "__torchspan_stand_in__") for n in dir(torch.cuda)))
 """

@@ -98,7 +98,7 @@ def test_a_refitted_engine_writes_to_its_input_with_the_new_weights():
 @KV_CACHE
 def test_a_file_of_an_engine_keeps_what_it_writes_and_where(writing, tmp_path):
     kept = engines(writing)[0].engine.cuda_engine.reference
-    folder, key = EngineFolder(tmp_path, is_chosen=True), "0" * 64
+    folder, key = EngineFolder(tmp_path), "0" * 64
     folder.write(key, kept)
     read = folder.read(key)
     assert (read.bindings, read.profiles, read.outputs) == (kept.bindings, kept.profiles, [0, "slice_scatter"])

@@ -165,7 +165,7 @@ def test_an_engine_that_the_stand_in_did_not_build_gives_none_and_an_error_that_
     assert runtime.deserialize_cuda_engine(b"vtrt" + bytes(100)) is None
     (message,) = logger.errors
     assert message.startswith("The stand-in for a GPU (torchspan run --without-gpu, torchspan.testing.without_gpu)")
-    assert "TORCHSPAN_ENGINE_DIR" in message
+    assert "XDG_CACHE_HOME" in message
 
 
 def test_the_stand_ins_are_marked_and_lack_what_the_real_thing_lacks(x):
@@ -225,16 +225,21 @@ def test_engines_of_one_process_are_known_in_the_next_from_a_cache_and_from_a_fi
     assert (built, python(program).splitlines()[-1]) == (1, "0 True True")
 
 
-@torch.no_grad()
-def test_a_chosen_folder_has_the_engines_of_this_process(tmp_path, monkeypatch, x):
+@pytest.fixture
+def caches(tmp_path, monkeypatch):
+    """The user's folder for caches, in which the stand-in keeps engines for other processes."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(_engines, "_folder", None)
-    monkeypatch.setattr(_switch, "_engine_dir", None)
-    torchspan.testing.without_gpu(engine_dir=tmp_path / "engines")
+    _switch._share_engines()
+    return tmp_path
+
+
+@torch.no_grad()
+def test_the_users_folder_for_caches_has_the_engines_of_this_process(caches, x):
     compiled_from(torch.export.export(seeded(Mlp), (x,)), x)
-    version = sys.modules["tensorrt"].__version__
-    (entry,) = (path for path in (tmp_path / "engines").rglob("*") if path.is_file())
-    assert (entry.parent.name, entry.suffix) == (f"engines-2-{version}", ".pt")
-    assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700
+    folder = caches / "torchspan" / "engines-3"
+    assert sorted(path.suffix for path in folder.iterdir()) == [".key", ".pt"]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 @torch.no_grad()
@@ -264,7 +269,7 @@ SERVING = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
 import torchspan, torchspan.testing
-torchspan.testing.without_gpu(engine_dir=sys.argv[1])
+torchspan.testing.without_gpu()
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -272,23 +277,15 @@ spans, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
 provider.add_span_processor(SimpleSpanProcessor(spans))
 torchspan.TorchspanInstrumentor().instrument(tracer_provider=provider)
 import torch, torch_tensorrt
-module = torch_tensorrt.load(sys.argv[2]).module()
+module = torch_tensorrt.load(sys.argv[1]).module()
 module(torch.ones(2, 16))
 print(json.dumps([(span.name, span.attributes.get("tensorrt.engine.id")) for span in spans.get_finished_spans()]))
 """
 
 
-@pytest.fixture
-def engine_dir(tmp_path, monkeypatch):
-    """A folder in which the stand-in keeps engines for other processes."""
-    monkeypatch.setattr(_engines, "_folder", None)
-    torchspan.testing.without_gpu(engine_dir=tmp_path / "engines")
-    return tmp_path / "engines"
-
-
 @pytest.mark.skipif(VERSION < (2, 13), reason="to 2.12 a compiled module cannot be saved without a GPU")
 def test_a_process_that_loads_the_saved_module_names_the_engine_that_this_one_built(
-    instrument, exporter, engine_dir, tmp_path, x
+    instrument, exporter, caches, tmp_path, x
 ):
     instrument()
     module = compiled_from(torch.export.export(seeded(Mlp), (x,)), x)
@@ -298,7 +295,7 @@ def test_a_process_that_loads_the_saved_module_names_the_engine_that_this_one_bu
 
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
     done = subprocess.run(
-        [sys.executable, "-c", SERVING, str(engine_dir), path],
+        [sys.executable, "-c", SERVING, path],
         env=clean,
         capture_output=True,
         text=True,

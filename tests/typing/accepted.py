@@ -172,7 +172,7 @@ def tested() -> None:
     with testing.capture(detail="passes") as trace:
         assert_type(trace, testing.CapturedTrace)
     assert_type(trace.find("tensorrt.build_engine"), list[traces.Span])
-    testing.without_gpu(engine_dir="engines")
+    testing.without_gpu()
 
 
 def exported() -> None:
@@ -181,7 +181,7 @@ def exported() -> None:
 
 
 def observed(model: object) -> None:
-    observer = inputs.InputObserver(keep_tensors=2)
+    observer = inputs.InputObserver()
     with observer(model):
         """The model is called here."""
     assert_type(observer.infer_profile(percentile=99), inputs.InputProfile)

@@ -8,9 +8,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from torchspan._files.opening import CAREFULLY, PRIVATE, Descriptor, check_size, identity, is_own, refused
 
@@ -60,22 +58,16 @@ class Folder:
         with os.fdopen(self.open(name, os.O_RDONLY), "rb") as file:
             return file.read(limit)
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, content: bytes) -> None:
         """Write a file with this content, in place of any that has the name. Raises OSError."""
-        check_size(len(data))
-        with self.writing(name) as file:
-            file.write(data)
-
-    @contextlib.contextmanager
-    def writing(self, name: str) -> Iterator[BinaryIO]:
-        """A new file to fill. It gets the name if the block succeeds, and is removed if it does not. Raises OSError."""
+        check_size(len(content))
         unfinished = f"{name}.{os.getpid()}.{threading.get_ident()}.new"
         with contextlib.suppress(FileNotFoundError):  # of an earlier process with this number
             self.unlink(unfinished)
         try:
             with os.fdopen(self.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-                yield file
-            self.replace(unfinished, name)
+                file.write(content)
+            os.replace(unfinished, name, src_dir_fd=self.number, dst_dir_fd=self.number)
         except BaseException:
             with contextlib.suppress(OSError):
                 self.unlink(unfinished)
@@ -84,10 +76,6 @@ class Folder:
     def unlink(self, name: str) -> None:
         """Remove a file. Raises OSError."""
         os.unlink(name, dir_fd=self.number)
-
-    def replace(self, source: str, target: str) -> None:
-        """Rename a file, in place of any other one with that name. Raises OSError."""
-        os.replace(source, target, src_dir_fd=self.number, dst_dir_fd=self.number)
 
     def touch(self, name: str) -> None:
         """Set the times of a file to now. Raises OSError."""

@@ -8,7 +8,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 # --- descriptors that a program may close ---------------------------------------------------------------------------
 try:
@@ -82,18 +82,12 @@ _START = 4096
 _ATTEMPTS = 10
 """Attempts to open a name whose file is deleted and made again meanwhile."""
 
-_DESCRIPTOR = re.compile(r"/dev/(?:stdin|stdout|stderr|fd/\d+)|/proc/(?:self|thread-self)/fd/\d+")
-"""Names that the system gives to descriptors of this process. They are links, and no other user can place one."""
-
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
-
-Judge = Callable[[str, os.stat_result], None]
-"""Takes a name and the status of the descriptor that was opened under it. Raises OSError for what may not be used."""
 
 
 def refused(name: str | os.PathLike[str], why: str) -> OSError:
@@ -105,41 +99,28 @@ def refused(name: str | os.PathLike[str], why: str) -> OSError:
     return OSError(errno.EPERM, why, os.fspath(name))
 
 
-def regular(name: str, status: os.stat_result) -> None:
-    """The judge of files that are written and read back: they must be regular, this user's, and have one name."""
+def _check(name: str, status: os.stat_result) -> None:
+    """Raises OSError for what is not a regular file of this user's that has one name.
+
+    Args:
+        status: That of the name, or of the descriptor that was opened under it.
+    """
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     if not stat.S_ISREG(status.st_mode):
         raise refused(name, f"is {_kind(status)}, and not a regular file")
-    if is_descriptor(name):  # the program has it open already
-        return
     if not is_own(status, os.path.dirname(name)):  # noqa: PTH120
         raise refused(name, "belongs to another user")
     if status.st_nlink > 1:
         raise refused(name, "has a second name (a hard link)")
 
 
-def regular_or_named(name: str, status: os.stat_result) -> None:
-    """The judge of files whose whole name the user gave: besides regular files, a device or a pipe is allowed."""
-    is_pipe = stat.S_ISFIFO(status.st_mode)
-    if is_pipe and not is_descriptor(name) and hasattr(os, "geteuid") and status.st_uid not in (0, os.geteuid()):
-        raise refused(name, "is a named pipe of another user")
-    if not is_pipe and not stat.S_ISCHR(status.st_mode):  # only root makes devices
-        regular(name, status)
+def open_for_appending(name: str, mode: int = PRIVATE) -> int:
+    """A descriptor at the end of the file, which is made if it does not exist. It is never inherited.
 
-
-def is_descriptor(name: str) -> bool:
-    """Whether it is the system's name for a descriptor of this process: `/dev/stdout`, `/dev/fd/63`."""
-    return _DESCRIPTOR.fullmatch(name) is not None
-
-
-def open_for_appending(name: str, judge: Judge = regular, mode: int = PRIVATE) -> int:
-    """A descriptor at the end of the file, which is made if it does not exist. It is never inherited, and never blocks.
-
-    Raises OSError.
+    Raises OSError for what is not a regular file of this user's that has one name. No link is followed.
 
     Args:
-        judge: Decides what may be used.
         mode: Permissions of a file that is made, whatever the umask.
     """
     for _ in range(_ATTEMPTS):
@@ -150,43 +131,39 @@ def open_for_appending(name: str, judge: Judge = regular, mode: int = PRIVATE) -
                     os.fchmod(descriptor, mode)
             return descriptor
         with contextlib.suppress(FileNotFoundError):
-            return open_existing(name, os.O_APPEND, judge)
+            return open_existing(name, os.O_APPEND)
     raise refused(name, "is deleted and created again repeatedly")
 
 
-def open_existing(name: str, flags: int, judge: Judge = regular) -> int:
-    """A descriptor of an existing file: for reading with `os.O_RDONLY`, for writing with `os.O_APPEND`. Raises OSError."""
-    expected = os.stat(name) if is_descriptor(name) else os.lstat(name)  # noqa: PTH116 - names of descriptors are links
+def open_existing(name: str, flags: int) -> int:
+    """A descriptor of an existing file: for reading with `os.O_RDONLY`, for reading and writing at its end with `os.O_APPEND`.
+
+    Raises OSError, as `open_for_appending` does.
+    """
+    expected = os.lstat(name)
     if stat.S_ISLNK(expected.st_mode):
         raise _is_link(name)
-    judge(name, expected)  # opening alone has effects on some devices and on the readers of a pipe
-    is_file = stat.S_ISREG(expected.st_mode)
-    if flags & os.O_APPEND:
-        # Reading is for the last byte of a file; a pipe or a terminal may refuse it.
-        flags |= os.O_RDWR if is_file else os.O_WRONLY
-    followed = CAREFULLY & ~getattr(os, "O_NOFOLLOW", 0) if is_descriptor(name) else CAREFULLY
+    _check(name, expected)  # opening alone has effects on some devices and on the readers of a pipe
     try:
-        opened = os.open(name, flags | followed)
+        opened = os.open(name, flags | CAREFULLY | (os.O_RDWR if flags & os.O_APPEND else 0))
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
             raise _is_link(name) from None
-        if error.errno == errno.ENXIO and stat.S_ISFIFO(expected.st_mode):
-            raise refused(name, "is a pipe that no process reads") from None
         raise
     try:
         status = os.fstat(opened)
-        if stat.S_ISREG(status.st_mode) != is_file:
+        if not stat.S_ISREG(status.st_mode):
             raise refused(name, "was replaced while it was opened")
         if status.st_nlink == 0:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-        judge(name, status)
+        _check(name, status)
     except BaseException:
         os.close(opened)
         raise
     return opened
 
 
-def open_own(name: str, start: re.Pattern[bytes], what: str, inputs: Iterable[str] = (), judge: Judge = regular) -> int:
+def open_own(name: str, start: re.Pattern[bytes], what: str, inputs: Iterable[str] = ()) -> int:
     """A descriptor of an existing file that may be replaced: one that torchspan wrote, or an empty one.
 
     Raises OSError.
@@ -196,14 +173,13 @@ def open_own(name: str, start: re.Pattern[bytes], what: str, inputs: Iterable[st
         what: Names such a file in messages.
         inputs: Files that are not replaced in any case.
     """
-    opened = open_existing(name, os.O_APPEND, judge)
+    opened = open_existing(name, os.O_APPEND)
     try:
         status = os.fstat(opened)
-        if stat.S_ISREG(status.st_mode):
-            if any(_is_file(input_, status) for input_ in inputs):
-                raise refused(name, "is one of the files that are read")
-            if status.st_size and not start.match(os.read(opened, _START)):
-                raise refused(name, f"is not {what}, and torchspan replaces no other file")
+        if any(_is_file(input_, status) for input_ in inputs):
+            raise refused(name, "is one of the files that are read")
+        if status.st_size and not start.match(os.read(opened, _START)):
+            raise refused(name, f"is not {what}, and torchspan replaces no other file")
     except BaseException:
         os.close(opened)
         raise

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of spans that the file of `torchspan run` gets, and the program's exporters do not."""
+"""What the user's own file and `capture()` get of a span, and the program's exporters do not: events, and whole texts.
+
+The processors of the file and of `capture()` read it while the span ends. It is held no longer.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
+
+LOCAL = "torchspan.local."
+"""What the keys of whole texts begin with: the key of the attribute follows, or `events.`, the event's index and its key."""
 
 
 class WithheldEvent(NamedTuple):
@@ -16,23 +23,42 @@ class WithheldEvent(NamedTuple):
     time_ns: int
 
 
-_ENDING: dict[tuple[int, int], Sequence[WithheldEvent]] = {}
+class Withheld(NamedTuple):
+    """What is withheld from one span.
+
+    Attributes:
+        events: Further events.
+        texts: Whole texts by their keys, which begin with `LOCAL`.
+    """
+
+    events: Sequence[WithheldEvent] = ()
+    texts: Mapping[str, Any] = MappingProxyType({})
+
+
+NOTHING = Withheld()
+
+_ENDING: dict[tuple[int, int], Withheld] = {}
 """By trace and span id, while the span ends: processors receive another object than the one that is ended."""
 
 
 @contextlib.contextmanager
-def while_ending(trace_id: int, span_id: int, events: Sequence[WithheldEvent]) -> Iterator[None]:
-    """End the span inside this block. There, `of` returns `events`, in whichever thread its processors run."""
-    if not events:
+def while_ending(trace_id: int, span_id: int, withheld: Withheld) -> Iterator[None]:
+    """End the span inside this block. There, `of` returns `withheld`, in whichever thread its processors run."""
+    if not (withheld.events or withheld.texts):
         yield
         return
-    _ENDING[trace_id, span_id] = events
+    _ENDING[trace_id, span_id] = withheld
     try:
         yield
     finally:
         del _ENDING[trace_id, span_id]
 
 
-def of(trace_id: int, span_id: int) -> Sequence[WithheldEvent]:
-    """The events that are withheld from a span that is just ending."""
-    return _ENDING.get((trace_id, span_id), ()) if _ENDING else ()
+def of(trace_id: int, span_id: int) -> Withheld:
+    """What is withheld from a span that is just ending."""
+    return _ENDING.get((trace_id, span_id), NOTHING) if _ENDING else NOTHING
+
+
+def event_key(index: int, key: str) -> str:
+    """The key of the whole text of an event's attribute, on its span."""
+    return f"{LOCAL}events.{index}.{key}"

@@ -36,7 +36,6 @@ LARGEST = 1 << 20
 """The most bytes that are read of a report."""
 
 _NUMBER_LOST = re.compile(r"; \d+ lost$")
-_UNWRITTEN = ("folder", "complete", "_earlier", "_earlier_paused")
 COMPILE_DISABLE = "TORCH_COMPILE_DISABLE"
 """PyTorch's own variable (torch/_dynamo/config.py)."""
 NO_SDK = "the OpenTelemetry SDK cannot be imported"
@@ -173,12 +172,17 @@ class RunReport:
 
     def _save(self) -> None:
         self.pid = os.getpid()
-        values = {
-            item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.name not in _UNWRITTEN
-        }
+        values = {name: getattr(self, name) for name in _WRITTEN}
         if self.folder is not None:
             with contextlib.suppress(OSError, TypeError, ValueError, RuntimeError):
                 self.folder.write(f"{self.pid}{SUFFIX}", json.dumps(values).encode())
+
+
+_WRITTEN = [
+    attribute.name
+    for attribute in dataclasses.fields(RunReport)
+    if attribute.name not in ("folder", "complete", "_earlier", "_earlier_paused")
+]
 
 
 def read_reports(folder: Folder) -> list[RunReport]:
@@ -187,9 +191,7 @@ def read_reports(folder: Folder) -> list[RunReport]:
     with contextlib.suppress(OSError):
         for name in folder.names():
             if name.endswith(SUFFIX):
-                with contextlib.suppress(
-                    OSError, LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError
-                ):
+                with contextlib.suppress(OSError, LookupError, ValueError, TypeError, RecursionError):
                     reports.append(_report(json.loads(folder.read(name, LARGEST))))
     return sorted(reports, key=lambda report: report.pid)
 
@@ -341,24 +343,10 @@ def _is_disabled(environ: Mapping[str, str]) -> bool:
 
 
 def _report(values: Mapping[str, Any]) -> RunReport:
-    return RunReport(
-        pid=int(values["pid"]),
-        executable=str(values["executable"]),
-        libraries={str(name): str(version) for name, version in values["libraries"].items()},
-        rows=int(values["rows"]),
-        resolved=int(values["resolved"]),
-        spans=int(values["spans"]),
-        unsampled=int(values["unsampled"]),
-        provider=str(values["provider"]),
-        sdk_disabled=bool(values["sdk_disabled"]),
-        errors=[str(error) for error in values["errors"]],
-        file_errors=[str(error) for error in values["file_errors"]],
-        runs=int(values["runs"]),
-        runs_s=float(values["runs_s"]),
-        left_out=int(values["left_out"]),
-        ended=int(values["ended"]),
-        has_unsampled=bool(values["has_unsampled"]),
-        is_final=bool(values["is_final"]),
-        undelivered={str(name): int(number) for name, number in values["undelivered"].items()},
-        paused={str(name): int(number) for name, number in values["paused"].items()},
-    )
+    """Raises KeyError or TypeError where it is not what `RunReport` writes."""
+    report = RunReport()
+    for name in _WRITTEN:
+        if type(values[name]) is not type(getattr(report, name)):
+            raise TypeError(name)
+        setattr(report, name, values[name])
+    return report

@@ -23,7 +23,6 @@ from torchspan._settings.kinds import (
     AnyText,
     Bytes,
     Choice,
-    FolderPath,
     FollowedClasses,
     FunctionPath,
     Number,
@@ -40,7 +39,7 @@ logger = Log("torchspan", names_itself=True)
 
 Detail = Literal["stages", "passes"]
 BuildPhases = Literal["auto", "on", "off"]
-Capture = Literal["none", "text"]
+Capture = Literal["local", "none", "text"]
 Propagation = Literal["on", "links", "off"]
 
 
@@ -51,12 +50,10 @@ class Settings(NamedTuple):
 
     detail: Detail = "stages"
     build_phases: BuildPhases = "auto"
-    capture: Capture = "none"
+    capture: Capture = "local"
     propagation: Propagation = "on"
     heartbeat: float | None = None
     without_gpu: bool = False
-    engine_dir: str | None = None
-    log_correlation: bool = False
     ready_after: str | None = None
     sample_other: float | None = None
     sample_execute: float | None = None
@@ -203,18 +200,10 @@ SETTINGS = (
         "capture",
         env.TORCHSPAN_CAPTURE,
         Choice(Capture),
-        "none",
-        "`text`: exception messages and lines of TensorRT's log are recorded in full, and paths of source "
-        "files are absolute. `none`: only their first line is recorded, with `?` for every word that is not a library's, and paths "
-        "begin below the import path.",
-    ),
-    Setting(
-        "log_correlation",
-        env.TORCHSPAN_LOG_CORRELATION,
-        Switch(),
-        False,
-        "Log records of Torch-TensorRT and TensorRT get `otelTraceID`, `otelSpanID`, `otelTraceSampled` and "
-        "`otelServiceName`, for the program's formatters.",
+        "local",
+        "Who gets the texts of messages and guards whole. `local`: the file that `torchspan run` makes, the terminal on which it "
+        "ends, and `torchspan.testing.capture()`. Exporters get what the table of messages lets through. `none`: nobody. `text`: "
+        "exporters too, and paths of source files are absolute.",
     ),
     Setting(
         "propagation",
@@ -231,15 +220,6 @@ SETTINGS = (
         False,
         "Run Torch-TensorRT's pipeline on a machine without a GPU.",
         option="--without-gpu",
-    ),
-    Setting(
-        "engine_dir",
-        env.TORCHSPAN_ENGINE_DIR,
-        FolderPath(),
-        None,
-        "The folder that stores engines that were built without a GPU, so that other processes can run them.",
-        option="--engine-dir",
-        default_text="`torchspan` in the user's cache folder",
     ),
     Setting(
         "ready_after",
@@ -328,7 +308,7 @@ VARIABLES = (
     Variable(
         env.TORCHSPAN_FILE,
         "File of the exporter `torchspan_file` (`OTEL_TRACES_EXPORTER=torchspan_file`). "
-        "`%p` is the process id, `%t` the time at which the process started.",
+        "`%p` is the process id, `%t` the time at which the process started. Pipes, devices and links are refused.",
         "torchspan-%t-%p.jsonl",
     ),
     Variable(

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, get_args
 
 
@@ -130,28 +129,6 @@ class FunctionPath(SettingKind):
 
     def read(self, text: str) -> str:
         """As `parse`. The case of a name matters."""
-        return self.parse(text)
-
-
-class FolderPath(SettingKind):
-    """A path, made absolute, so that processes with another working folder mean the same one."""
-
-    expected = "the path of a folder"
-
-    def parse(self, value: object) -> str:
-        """The absolute path. Raises ValueError if the value is not a path."""
-        from pathlib import Path
-
-        path = os.fspath(value) if isinstance(value, os.PathLike) else value
-        if isinstance(path, str) and path:
-            try:
-                return str(Path(path).expanduser().absolute())
-            except (RuntimeError, OSError) as error:  # no home to expand, or the current folder is gone
-                raise ValueError(self.expected) from error
-        raise ValueError(self.expected)
-
-    def read(self, text: str) -> str:
-        """As `parse`: the case of a path matters."""
         return self.parse(text)
 
 

@@ -2,8 +2,7 @@
 """Compares calls of compiled modules with what their engines were built for: as events, as metrics, and as facts of a
 compilation.
 
-Each call outside the built sizes is an event on the span around it. The distance of usual sizes from opt is an occasional
-event, and a metric.
+Each call outside the built sizes is an event on the span around it. A usual size that is not opt is an occasional event.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base.forks import renewed
-from torchspan.adapters.followed_runs import contents_of
+from torchspan._base.reading import instance_dict
 from torchspan.adapters.machinery.ports import Notes, Ports
 from torchspan.adapters.machinery.provenance import EngineIds
-from torchspan.adapters.module_inputs import Compilation, Followed, Measurement
+from torchspan.adapters.module_inputs import Followed, Measurement
 from torchspan.engine import Engine
 from torchspan.inputs.port import (
     Action,
@@ -40,6 +39,9 @@ CALLS_AT_LEAST = 20
 
 _ENDED_LIMIT = 256
 """Maximum number of deleted modules whose calls are kept until a metric reader collects."""
+
+MODULES_LIMIT = 1_000
+"""Maximum number of modules below a followed module that are searched for engines."""
 
 _NONE = -1
 """The value for an axis or a largest size that does not exist."""
@@ -69,7 +71,7 @@ class LimitFollowers:
         self._lock = renewed(self, "_lock", threading.RLock)
         self._all: list[_Limited] = []
 
-    def make(self, followed: Followed, module: Any, _compilation: Compilation | None) -> Follower | None:
+    def make(self, followed: Followed, module: Any) -> Follower | None:
         """See `torchspan.adapters.module_inputs.Maker`."""
         limits = limits_of(module, followed.signature)
         if limits is None:
@@ -83,27 +85,28 @@ class LimitFollowers:
         return limited
 
     def measurements(self) -> Iterator[Measurement]:
-        """The calls counted since the last time, and the current distance of the calls from opt."""
-        distances: dict[tuple[str, str | None], float] = {}
+        """The calls counted since the last time."""
         with self._lock:
             for limited in self._all:
                 yield from limited.new_calls()
-                distance = limited.distance() if limited.is_alive else None
-                if distance is not None:
-                    key = limited.name, limited.engine.get(semconv.ENGINE_ID)
-                    distances[key] = max(distance, distances.get(key, 0.0))
             self._all = [limited for limited in self._all if limited.is_alive]
-        for (name, engine), distance in distances.items():
-            facts: dict[str, Any] = {semconv.CALL_MODULE: name}
-            if engine is not None:
-                facts[semconv.ENGINE_ID] = engine
-            yield semconv.METRIC_PROFILE_DISTANCE, distance, facts
 
 
 def _engine_facts(module: Any, ids: EngineIds) -> dict[str, str]:
     """The id of the module's engine; empty if the module has several engines, or one whose id is not known."""
-    identities = {identity for part in contents_of(module) if (identity := ids.get(part)) is not None}
+    identities = {identity for part in _contents_of(module) if (identity := ids.get(part)) is not None}
     return {semconv.ENGINE_ID: identities.pop()} if len(identities) == 1 else {}
+
+
+def _contents_of(module: Any) -> Iterator[Any]:
+    """`module`, the modules below it, and the attributes of each, which include the engines."""
+    below = [module]
+    for inner in below:
+        attributes = instance_dict(inner)
+        if len(below) < MODULES_LIMIT:
+            below += [child for child in attributes.get("_modules", {}).values() if child is not None]
+        yield inner
+        yield from attributes.values()
 
 
 class _Limited:
@@ -114,8 +117,8 @@ class _Limited:
     """
 
     def __init__(self, followed: Followed, engine: dict[str, str], limits: EngineLimits, notes: Notes) -> None:
-        self.name = followed.name
-        self.engine = engine
+        self._name = followed.name
+        self._engine = engine
         self._module: weakref.ref[Any] = followed.module
         self._notes = notes
         self._watch = LimitWatch(limits, self._report)
@@ -132,7 +135,7 @@ class _Limited:
         return self._watch.new_shape(shape)
 
     def _report(self, outside: tuple[Outside, ...]) -> None:
-        self._notes.add(semconv.OUTSIDE_EVENT, {semconv.CALL_MODULE: self.name, **outside_facts(outside)})
+        self._notes.add(semconv.OUTSIDE_EVENT, {semconv.CALL_MODULE: self._name, **outside_facts(outside)})
 
     def sampled(self, shape: CallShape, *, is_new: bool) -> None:  # noqa: ARG002 - see `Follower`
         """Report the distribution of the calls each time that their number has doubled, because a span has few events."""
@@ -147,19 +150,15 @@ class _Limited:
         self._next = 2 * self._samples
         facts = drift_facts(drift)
         if facts:
-            self._notes.add(semconv.DRIFT_EVENT, {semconv.CALL_MODULE: self.name, **facts})
+            self._notes.add(semconv.DRIFT_EVENT, {semconv.CALL_MODULE: self._name, **facts})
 
     # --- metrics -----------------------------------------------------------------------------------------------------
     def new_calls(self) -> Iterator[Measurement]:
-        watch = self._watch
-        for fit, count in (("opt", watch.at_opt()), ("inside", watch.inside()), ("outside", watch.outside())):
+        for fit, count in self._watch.counts().items():
             if count > self._measured.get(fit, 0):
-                facts: dict[str, Any] = {semconv.CALL_MODULE: self.name, **self.engine, semconv.PROFILE_FIT: fit}
+                facts: dict[str, Any] = {semconv.CALL_MODULE: self._name, **self._engine, semconv.PROFILE_FIT: fit}
                 yield semconv.METRIC_PROFILE_CALLS, count - self._measured.get(fit, 0), facts
                 self._measured[fit] = count
-
-    def distance(self) -> float | None:
-        return self._watch.drift().distance
 
 
 def drift_facts(drift: Drift) -> dict[str, Any]:

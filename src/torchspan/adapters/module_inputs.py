@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +19,6 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.forks import renewed
 from torchspan._base.logs import Log
-from torchspan.adapters.followed_runs import FollowedModule, FollowedRuns
 from torchspan.adapters.machinery.ports import Notes, Ports
 from torchspan.engine import Engine, Event
 from torchspan.inputs.port import (
@@ -75,17 +74,8 @@ class Followed:
     signature: CallSignature
 
 
-Maker = Callable[[Followed, Any, "Compilation | None"], Follower | None]
-"""Given a module that is followed from now on, the module itself and the compilation it came from: a follower, or
-None."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compilation:
-    """What made a module: the call, and its event."""
-
-    call: Call
-    event: Event
+Maker = Callable[[Followed, Any], Follower | None]
+"""Given a module that is followed from now on, and the module itself: a follower, or None."""
 
 
 class ModuleInputs:
@@ -93,17 +83,13 @@ class ModuleInputs:
 
     Args:
         every: One call in so many is sampled.
-        runs: Receives the sampled calls.
-        makers: Make the other followers of a module.
+        make: Makes another follower of a module.
     """
 
-    def __init__(
-        self, engine: Engine, ports: Ports, every: int, runs: FollowedRuns, makers: Iterable[Maker] = ()
-    ) -> None:
+    def __init__(self, engine: Engine, ports: Ports, every: int, make: Maker) -> None:
         self._engine = engine
-        self._runs = runs
         self._every = every
-        self._makers = tuple(makers)
+        self._make = make
         self._notes = Notes(engine, ports)
         self._sizes = _Sizes()
         self._lock = renewed(self, "_lock", threading.RLock)
@@ -122,7 +108,7 @@ class ModuleInputs:
         self._refused.add(path)
         logger.warning("TORCHSPAN_INPUTS: no call of %s is followed: %s.", path, problem)
 
-    def follow_compiled(self, module: Any, call: Call, event: Event | None) -> None:
+    def follow_compiled(self, module: Any, _call: Call, event: Event | None) -> None:
         """Follow what a compilation returned, or had returned before it ended.
 
         What was loaded refuses a call outside of its program's ranges in a hook of its own, before which torchspan's
@@ -132,26 +118,25 @@ class ModuleInputs:
             event: Its own; None: it was loaded.
         """
         if event is None:
-            self._follow(module, _LOADED, signature_of(module.forward), None, comes_first=True)
+            self._follow(module, _LOADED, signature_of(module.forward), comes_first=True)
             return
         entry_point = event.attributes.get(semconv.ENTRY_POINT)
         name, is_graph = event.attributes.get(semconv.MODEL_CLASS, entry_point), entry_point == FROM_DYNAMO
         # The names of a graph's inputs are made of whatever the program's arguments are in, keys of dictionaries
         # included.
         signature = any_call() if is_graph else signature_of(module.forward)
-        self._follow(module, name, signature, Compilation(call, event))
+        self._follow(module, name, signature)
 
     def follow(self, module: Any) -> None:
         """Follow a module of the program."""
         if reading.is_a(module, reading.loaded("torch.nn", "Module")):
-            self._follow(module, reading.class_name(type(module)), signature_of(module.forward), None)
+            self._follow(module, reading.class_name(type(module)), signature_of(module.forward))
 
     def _follow(
         self,
         module: Any,
         name: str | None,
         signature: CallSignature,
-        compilation: Compilation | None,
         *,
         comes_first: bool = False,
     ) -> None:
@@ -165,12 +150,11 @@ class ModuleInputs:
                 self._warn_once()
                 return
             followed = Followed(weakref.ref(module, self._forgetting(id(module))), semconv.identifier(name), signature)
-            events = _ModuleEvents(followed, self._notes, self._runs)
+            events = _ModuleEvents(followed, self._notes)
             followers: list[Follower] = [events, _ModuleSizes(followed, self._sizes)]
-            for make in self._makers:
-                calls = self._engine.guard.call("following the calls of a module", make, followed, module, compilation)
-                followers += [] if calls is None else [calls]
-            traffic = Traffic(signature, self._every, followers, self._runs.waiting)
+            calls = self._engine.guard.call("following the calls of a module", self._make, followed, module)
+            followers += [] if calls is None else [calls]
+            traffic = Traffic(signature, self._every, followers)
             self._all[id(module)] = _Following(
                 followed, traffic, CallHook(module, traffic.begin, comes_first=comes_first)
             )
@@ -223,26 +207,22 @@ class _Following:
         self._calls = self._overflow = 0
 
     def new_calls(self) -> Iterator[Measurement]:
-        counts = self.traffic.snapshot().counts
+        calls, overflow = self.traffic.calls(), self.traffic.beyond_limit
         facts: dict[str, Any] = {semconv.CALL_MODULE: self.followed.name}
-        if counts.calls > self._calls:
-            yield semconv.METRIC_INPUT_CALLS, counts.calls - self._calls, facts
-        if counts.beyond_limit > self._overflow:
-            yield semconv.METRIC_INPUT_OVERFLOW, counts.beyond_limit - self._overflow, facts
-        self._calls, self._overflow = counts.calls, counts.beyond_limit
+        if calls > self._calls:
+            yield semconv.METRIC_INPUT_CALLS, calls - self._calls, facts
+        if overflow > self._overflow:
+            yield semconv.METRIC_INPUT_OVERFLOW, overflow - self._overflow, facts
+        self._calls, self._overflow = calls, overflow
 
 
 # --- events ----------------------------------------------------------------------------------------------------------
 class _ModuleEvents:
-    """The sampled calls of one module as events: on the open event of torchspan, else on the program's current span.
+    """The sampled calls of one module as events: on the open event of torchspan, else on the program's current span."""
 
-    They are also events of runs of the module's engines that become spans.
-    """
-
-    def __init__(self, followed: Followed, notes: Notes, runs: FollowedRuns) -> None:
+    def __init__(self, followed: Followed, notes: Notes) -> None:
         self._name = followed.name
-        self._module = FollowedModule(followed.module)
-        self._notes, self._runs = notes, runs
+        self._notes = notes
         self._described: dict[int, Mapping[str, Any]] = {}
 
     def new_shape(self, _shape: CallShape) -> None:
@@ -260,7 +240,6 @@ class _ModuleEvents:
                 labels = self._described[shape.number] = _described(self._name, shape)
             described = labels
         self._notes.add_again(semconv.CALL_EVENT, described, counted)
-        self._runs.called(self._module, described, counted)
 
 
 def _described(name: str, shape: CallShape) -> Mapping[str, Any]:

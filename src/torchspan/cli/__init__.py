@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import errno
 import inspect
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from torchspan._version import __version__
 from torchspan.cli import _stderr_lines as streams
@@ -45,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # By hand: what argparse does with `--` before a remainder changed between the supported Python versions.
         position = words.index("--")
         words, rest = words[:position], words[position + 1 :]
-    arguments = _parsed(words)
+    arguments = _parser(words)[0].parse_args(words)
     arguments.rest = rest
     try:
         status = COMMANDS[arguments.command].run(arguments)
@@ -66,35 +65,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parsed(words: list[str]) -> argparse.Namespace:
-    parser, commands = _parser()
-    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
-        parser.error(f"unknown command {words[0]}; {_meant(words[0], COMMANDS)}")
-    arguments, unknown = parser.parse_known_args(words)
-    if unknown:
-        # argparse would report the options that a command does not know with the usage of all commands.
-        is_of_command = arguments.command is not None and unknown[0] in words[words.index(arguments.command) :]
-        of = commands[arguments.command] if is_of_command else parser
-        options = [option for action in of._actions for option in action.option_strings]
-        of.error(f"unknown argument {unknown[0]}; {_meant(unknown[0].partition('=')[0], options)}")
-    if arguments.command is None:
-        parser.error(f"no command; expected one of {', '.join(COMMANDS)}")
-    return arguments
-
-
-def _meant(word: str, words: Iterable[str]) -> str:
-    similar = difflib.get_close_matches(word, words, 1)
-    return f"did you mean {similar[0]}?" if similar else f"expected one of {', '.join(words)}"
-
-
-def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """The parser of the command line, and the one of each command."""
+def _parser(words: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser of the command line, and the one of each command: with its options if it is among the words."""
     parser = argparse.ArgumentParser(
         prog="torchspan",
         description="Traces of Torch-TensorRT: where a compilation spends its time, what fell back to PyTorch, and why.",
     )
     parser.add_argument("--version", action="version", version=f"torchspan {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     parsers = {}
     for word, command in COMMANDS.items():
         text = inspect.getdoc(command) or ""
@@ -104,5 +82,6 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
             description=text,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.add_arguments(parsers[word])
+        if word in words:
+            command.add_arguments(parsers[word])
     return parser, parsers

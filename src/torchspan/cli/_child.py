@@ -35,9 +35,7 @@ def find(program: str) -> str:
         raise CommandError(f"{program}: command not found in PATH{hint}", 127)
     if not Path(program).exists():
         raise CommandError(f"{program}: no such file; check the path", 127)
-    if Path(program).is_dir():
-        raise CommandError(f"{program}: is a folder; name the program to run", 126)
-    raise CommandError(f"{program}: not executable{hint or '; allow its execution with chmod +x'}", 126)
+    raise CommandError(f"{program}: not an executable file{hint or '; allow its execution with chmod +x'}", 126)
 
 
 class Ended(NamedTuple):

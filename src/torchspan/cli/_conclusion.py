@@ -21,7 +21,8 @@ from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._child import Ended
 from torchspan.cli._output import Output
 from torchspan.cli._run_span import RunSpan, signal_name
-from torchspan.cli._terminal import Terminal, cells, printable
+from torchspan.cli._terminal import Terminal, printable
+from torchspan.cli._whole_texts import with_texts
 from torchspan.cli.show import MOST_PARTS, Drawing, write_problems
 from torchspan.cli.waterfall import printable_spans, program_line
 from torchspan.environment_variables import TORCHSPAN_WITHOUT_GPU
@@ -42,28 +43,28 @@ _SIGNALS = {
 _MOST = 3
 
 
-def crash_lines(ended: Ended, crashes: Sequence[Crash], traces: Iterable[Trace], width: int | None) -> Iterator[str]:
+def crash_lines(ended: Ended, crashes: Sequence[Crash], traces: Iterable[Trace]) -> Iterator[str]:
     """`SIGSEGV in tensorrt.build_engine (torch_tensorrt.compile · Sequential) at model.py:21 in forward`.
+
+    A signal of which neither the stage nor the place is known has no line.
 
     Args:
         crashes: Of the program and of processes below it.
-        width: Columns; where the line is wider, the outermost work is left out. None: there is no limit. A signal of
-            which neither the stage nor the place is known has no line.
     """
     open_work = _open_work(traces)
     is_killed = ended.status < 0
     for crash in crashes[:_MOST]:
         is_program = is_killed and crash.pid == ended.pid
         name = signal_name(-ended.status) if is_program else _SIGNALS.get(crash.reason, crash.reason)
-        yield from _line(name, open_work.get(crash.pid), crash, width)
+        yield from _line(name, open_work.get(crash.pid), crash)
     if is_killed and ended.pid not in {crash.pid for crash in crashes}:
-        yield from _line(signal_name(-ended.status), open_work.get(ended.pid), None, width)
+        yield from _line(signal_name(-ended.status), open_work.get(ended.pid), None)
     more = len(crashes) - _MOST
     if more > 0:
         yield f"{more} more process{'es' * (more > 1)} crashed"
 
 
-def _line(name: str, node: Node | None, crash: Crash | None, width: int | None) -> Iterator[str]:
+def _line(name: str, node: Node | None, crash: Crash | None) -> Iterator[str]:
     place = ""
     if crash is not None and crash.file is not None:
         line = "" if crash.line is None else f":{crash.line}"
@@ -76,9 +77,7 @@ def _line(name: str, node: Node | None, crash: Crash | None, width: int | None) 
     while outermost.parent is not None and _is_open(outermost.parent.span):
         outermost = outermost.parent
     around = "" if outermost is stage else f" ({_text(outermost.span)})"
-    whole = printable(f"{name} in {_text(stage.span)}{around}{place}")
-    fits = width is None or cells(whole) <= width
-    yield whole if fits else printable(f"{name} in {stage.span.name}{place}")
+    yield printable(f"{name} in {_text(stage.span)}{around}{place}")
 
 
 def _text(span: Span) -> str:
@@ -112,7 +111,6 @@ def _is_open(span: Span) -> bool:
 
 # ------------------------------------------------------------------------------------------------------------------
 _PREFIX = "torchspan: "
-_TENSORRT_ALONE = "--without-gpu has no effect without PyTorch, which this program does not import: TensorRT needs a GPU to load an engine"
 
 
 @dataclass(frozen=True)
@@ -127,6 +125,7 @@ class Conclusion:
         draws: Whether the waterfall and the split of the time are drawn.
         names_file: Whether the file is named.
         sizes: Bytes that stood in the run's files before.
+        shows_texts: Whether the whole texts of messages are shown also where stderr is no terminal.
     """
 
     settings: RunSettings
@@ -138,6 +137,7 @@ class Conclusion:
     draws: bool
     names_file: bool
     sizes: Mapping[str, int]
+    shows_texts: bool
 
     def __call__(self, ended: Ended) -> None:
         """Write all of it to stderr. Raises nothing: the exit status is the program's."""
@@ -154,6 +154,7 @@ class Conclusion:
         run_span = self._write_run_span(ended, spans, reports) if spans else None
         lost = missing(reports, Counter(map(_process, filter(_has_ended, spans))))
         every = [*spans, run_span] if run_span else spans
+        every = list(with_texts(every, whole=self.shows_texts or sys.stderr.isatty()))
         if self.draws and run_span:
             streams.say("")
             terminal = Terminal(sys.stderr)
@@ -167,9 +168,7 @@ class Conclusion:
                 say(problem)
         crashes = read_crashes(self.reports)
         if crashes or ended.status < 0:
-            # A file or a pipe has no width.
-            width = Terminal(sys.stderr).width - len(_PREFIX) if sys.stderr.isatty() else None
-            for line in crash_lines(ended, crashes, trees(printable_spans(every)), width):
+            for line in crash_lines(ended, crashes, trees(printable_spans(every))):
                 say(line)
         if lost.number:
             number = (
@@ -203,11 +202,13 @@ class Conclusion:
             is_empty: Whether it failed before it compiled anything.
         """
         libraries = {name for report in reports for name in report.libraries}
-        if ended.status == 0 or not libraries or _has_driver():
-            return None
-        if self.environ.get(TORCHSPAN_WITHOUT_GPU):
-            return None if "torch" in libraries else _TENSORRT_ALONE
-        if not is_empty:
+        if (
+            ended.status == 0
+            or not libraries
+            or not is_empty
+            or self.environ.get(TORCHSPAN_WITHOUT_GPU)
+            or _has_driver()
+        ):
             return None
         return f"no NVIDIA driver on this machine; try: {shlex.join(['torchspan', 'run', '--without-gpu', '--', *self.command])}"
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
@@ -36,7 +37,7 @@ def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callabl
             documents.write(Document(grouped), file)
         except OSError:
             # The user may have another file of this name.
-            file = _file(output, _path.new_mark())
+            file = _file(output, f"-{secrets.token_hex(4)}")
             documents.write(Document(grouped), file)
     except OSError as error:
         say(
@@ -44,7 +45,7 @@ def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callabl
         )
         return True
     shown = relative(file)
-    calls = ", ".join(f"{report.snapshot.counts.completed:,} of {report.name}" for report in grouped)
+    calls = ", ".join(f"{record['counts']['completed']:,} of {documents.title(record)}" for record in grouped)
     say(f"observed calls are in {shown} ({calls}); to read them: torchspan inputs {shown}")
     return True
 

@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any
 
 from torchspan._settings import SETTINGS
-from torchspan._settings.kinds import Choice, FolderPath, SettingKind, Switch
+from torchspan._settings.kinds import Choice, Switch
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -21,11 +19,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         elif setting.option is not None:
             default = f"default: {setting.variable}, else {_help(setting.default_text or setting.default)}"
             text = f"{_help(setting.doc)} ({default})"
-            if isinstance(setting.kind, FolderPath):  # absolute: the program may start others elsewhere
-                parser.add_argument(
-                    setting.option, dest=setting.name, metavar="DIR", type=_checked(setting.kind), help=text
-                )
-                continue
             choices = setting.kind.choices if isinstance(setting.kind, Choice) else None
             parser.add_argument(setting.option, dest=setting.name, choices=choices, help=text)
 
@@ -34,18 +27,6 @@ def variables(arguments: argparse.Namespace) -> dict[str, str]:
     """The environment variables that the given options stand for."""
     values = {setting.variable: getattr(arguments, setting.name) for setting in SETTINGS if setting.option is not None}
     return {variable: value for variable, value in values.items() if value is not None}
-
-
-def _checked(kind: SettingKind) -> Callable[[str], Any]:
-    """What reads the value of an option, for argparse. Raises ArgumentTypeError."""
-
-    def read(text: str) -> Any:
-        try:
-            return kind.parse(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"invalid value {text!r} (expected {kind.expected})") from None
-
-    return read
 
 
 def _help(doc: str) -> str:

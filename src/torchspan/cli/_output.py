@@ -7,14 +7,13 @@ import contextlib
 import errno
 import os
 import secrets
-import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from torchspan._files.opening import is_descriptor, open_existing
+from torchspan._files.opening import open_existing
 from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import printable
 from torchspan.environment_variables import TORCHSPAN_FILE
@@ -22,14 +21,6 @@ from torchspan.sdk import _path
 from torchspan.sdk._append_file import check_is_of_traces
 
 _USAGE = 2
-
-
-class _LinkError(OSError):
-    """The name is that of a link."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(errno.ELOOP, "is a link, which torchspan does not follow", path)
-        self.target = os.path.realpath(path)
 
 
 @dataclass(frozen=True)
@@ -55,33 +46,15 @@ def named(file: str, source: str) -> Output:
     Args:
         source: How the user names it, as `--output` or TORCHSPAN_FILE.
     """
-    how = f"{source}=" if source == TORCHSPAN_FILE else f"{source} "
+    path = file
     try:
         template = _path.expand_time(_path.absolute(file), _path.start_time())
-    except FileNotFoundError:
-        raise CommandError(
-            f"cannot write {printable(file)}: the current folder no longer exists; "
-            f"name the file by its whole path: {how}<path>",
-            _USAGE,
-        ) from None
-    path = _path.expand(template, pid=os.getpid(), time="")
-    try:
-        _try(path)
-    except IsADirectoryError:
-        raise CommandError(
-            f"cannot write {printable(path)}: is a folder; name a file: {how}{printable(os.path.join(file, 'traces.jsonl'))}",  # noqa: PTH118
-            _USAGE,
-        ) from None
-    except _LinkError as error:
-        raise CommandError(
-            f"cannot write {printable(path)}: is a link, which torchspan does not follow; "
-            f"name the file itself: {how}{printable(error.target)}",
-            _USAGE,
-        ) from None
+        path = _path.expand(template, pid=os.getpid(), time="")
+        try_file(path)
     except OSError as error:
-        raise CommandError(
-            f"cannot write {printable(path)}: {error.strerror or error}; name another file: {how}<file>", _USAGE
-        ) from None
+        how = f"{source}=<file>" if source == TORCHSPAN_FILE else f"{source} <file>"
+        message = f"cannot write {printable(path)}: {error.strerror or error}; name another file: {how}"
+        raise CommandError(message, _USAGE) from None
     return Output(template)
 
 
@@ -93,9 +66,8 @@ def from_environment(file: str) -> Output:
     try:
         return named(file, TORCHSPAN_FILE)
     except CommandError as error:
-        reason = str(error)
-    instead = default()
-    return Output(instead.template, f"{reason}; {instead.detour}" if instead.detour else reason)
+        instead = default()
+        return Output(instead.template, "; ".join(filter(None, [str(error), instead.detour])))
 
 
 def default() -> Output:
@@ -106,19 +78,14 @@ def default() -> Output:
     name = f"torchspan-{_path.start_time()}-{os.getpid()}"
     try:
         path = str(Path.cwd() / f"{name}.jsonl")
-    except FileNotFoundError:
-        reason = "the current folder no longer exists"
-    else:
-        try:
-            _try(path)
-        except OSError as error:
-            reason = f"the current folder cannot be written: {error.strerror or error}"
-        else:
-            return Output(_path.escape(path))
+        try_file(path)
+        return Output(_path.escape(path))
+    except OSError as error:
+        reason = f"the current folder cannot be written: {error.strerror or error}"
     try:
         # A name that cannot be foreseen: other users may write into that folder too.
         path = os.path.join(tempfile.gettempdir(), f"{name}-{secrets.token_hex(4)}.jsonl")  # noqa: PTH118
-        _try(path)
+        try_file(path)
     except OSError:
         raise CommandError(
             f"{reason}, and neither can the temporary folder be used; name a file: --output <file>", _USAGE
@@ -154,8 +121,6 @@ def happened(output: Output) -> str:
     path = _path.expand(output.template, pid=os.getpid(), time="")
     if not _path.is_literal(output.template):
         return "the files were removed, renamed, truncated or replaced while the program ran"
-    if not Path(path).parent.is_dir():
-        return f"the folder {Path(path).parent} was removed or renamed while the program ran"
     try:
         os.close(open_existing(path, os.O_RDONLY))
     except FileNotFoundError:
@@ -165,31 +130,23 @@ def happened(output: Output) -> str:
     return f"{path} was removed, truncated or replaced while the program ran"
 
 
-def _try(path: str) -> None:
+def try_file(path: str) -> None:
     """Open the file for appending, or, where there is none yet, write and remove another one where it would be.
 
     Nothing is left behind, no folder is made. Raises OSError.
     """
     try:
-        # Raises for a name that is too long, which Path.exists() hides.
-        mode = (os.stat if is_descriptor(path) else os.lstat)(path).st_mode
+        opened = open_existing(path, os.O_APPEND)
     except (FileNotFoundError, NotADirectoryError):
-        try_folder(Path(path).parent)
+        _try_folder(Path(path).parent)
         return
-    if stat.S_ISLNK(mode):
-        raise _LinkError(path)
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "is not a regular file, which `torchspan run` needs to read it back")
-    opened = open_existing(path, os.O_APPEND)
     try:
         check_is_of_traces(opened, path)
     finally:
         os.close(opened)
 
 
-def try_folder(folder: Path) -> None:
+def _try_folder(folder: Path) -> None:
     """Write a file into the folder, or into the nearest one above it that exists."""
     while not folder.exists():
         folder = folder.parent

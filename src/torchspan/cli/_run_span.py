@@ -52,12 +52,9 @@ class RunSpan:
         encoder = Encoder(semconv.emitted({semconv.RUN_ID: self._settings.id, semconv.PROCESS_PID: os.getpid()}))
         line = lines([encoder.encode(self._span)])
 
-        def named(mark: str) -> str:
-            return _path.expand(self._settings.file, pid=os.getpid(), time="", mark=mark)
-
         # The program's processes have said what is wrong with the variables.
         size, mode = (resolved_variable(name).value for name in (TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE))
-        file = AppendFile(named, size, mode)
+        file = AppendFile(lambda: _path.expand(self._settings.file, pid=os.getpid(), time=""), size, mode)
         try:
             file.append(line)
         except FileIsFullError:

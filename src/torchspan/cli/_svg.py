@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from torchspan.cli._terminal import Line, Style, cells
+from torchspan.cli._terminal import Line, cells
 
 _COLUMN, _ROW, _MARGIN, _FONT = 8, 18, 14, 13
 _BARS = "█░▏"
@@ -26,17 +26,7 @@ DARK = {
     "background": "#0d1117", "border": "#3d444d", "plain": "#e6edf3", "dim": "#9198a1", "bar": "#39c5cf",
     "stand_in": "#2f6f78", "fallback": "#d29922", "error": "#ff7b72",
 }  # fmt: skip
-"""Colors by role; `strong` has that of `plain`."""
-
-_CLASSES = {
-    Style.PLAIN: "plain",
-    Style.DIM: "dim",
-    Style.STRONG: "strong",
-    Style.BAR: "bar",
-    Style.STAND_IN: "stand_in",
-    Style.FALLBACK: "fallback",
-    Style.ERROR: "error",
-}
+"""Colors by role, which is the name of a style in small letters; `strong` has that of `plain`."""
 
 
 class Picture:
@@ -94,11 +84,11 @@ def _drawn(line: Line, top: int) -> Iterator[str]:
             x, columns = _MARGIN + column * _COLUMN, cells(piece)
             column += columns
             if piece[0] in _BARS:
-                yield _bar(piece, x, top, _CLASSES[style])
+                yield _bar(piece, x, top, style.name.lower())
             elif piece[0] in _BRANCHES:
                 yield _branch(piece, x, top)
             elif piece.strip():
-                yield _text(piece, x, top, _CLASSES[style])
+                yield _text(piece, x, top, style.name.lower())
 
 
 def _bar(piece: str, x: int, top: int, role: str) -> str:

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from torchspan import phase, semconv
+from torchspan._files.withheld import LOCAL
 from torchspan.cli._terminal import Line, Style, printable
 from torchspan.cli.waterfall._units import plural
+from torchspan.redaction.kinds_of_text import Text
 from torchspan.traces import Part, Place
 
-_REJECTED, _UNTYPED = "!", "*"
-"""What stands before a string that its type does not let through, and before one without a type."""
+_REJECTED, _UNTYPED, _LOCAL, _NO_MESSAGE = "!", "*", "=", "~"
+"""What stands before a string that its type does not let through, before one without a type, before a whole text, which is in this
+file alone, and before a message that is not in the table of messages."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +36,11 @@ class _Type:
     def of(cls, row: semconv.Attribute) -> _Type:
         """What a row lets through; of numbers and booleans no string."""
         kind = row.kind
-        return cls(row.type, _nothing) if kind is None else cls(kind.title, kind.accepts, kind)
+        return cls.one_of(row.type, ()) if kind is None else cls(kind.title, kind.accepts, kind)
 
     @classmethod
     def one_of(cls, title: str, values: Iterable[str]) -> _Type:
         return cls(title, frozenset(values).__contains__)
-
-
-def _nothing(_text: str) -> bool:
-    return False
 
 
 def _is_span_name(text: str) -> bool:
@@ -54,9 +53,10 @@ _OWN_PREFIXES = ("torchspan.", "torch_tensorrt.", "tensorrt.", "torch.")
 _ATTRIBUTES = frozenset(
     {Part.ATTRIBUTE, Part.EVENT_ATTRIBUTE, Part.LINK_ATTRIBUTE, Part.MEASUREMENT_ATTRIBUTE, Part.RESOURCE_ATTRIBUTE}
 )
+_WHOLE_TEXT = _Type("whole text, in this file alone", lambda _text: True)
 _NO_ROW = _Type("no row in the table")
 _NO_TYPE = _Type("no type")
-_NO_ID = _Type("not an id", _nothing)
+_NO_ID = _Type.one_of("not an id", ())
 _EVENT = _Type("name of an event", lambda text: semconv.event_name(text) == text)
 _OF_TORCHSPAN: Mapping[Part, _Type] = {
     Part.NAME: _Type("name of a span", _is_span_name),
@@ -74,6 +74,8 @@ _OF_TORCHSPAN: Mapping[Part, _Type] = {
 def _type_at(place: Place) -> _Type:
     """What torchspan lets through at the place. On spans of the program it is what torchspan adds to them."""
     is_own = place.scope == semconv.SCOPE_NAME
+    if is_own and place.key.startswith(LOCAL):
+        return _WHOLE_TEXT
     if place.part in _ATTRIBUTES:
         row = _ROWS.get(place.key)
         is_of_run = row is not None and row.resource and place.part is Part.RESOURCE_ATTRIBUTE
@@ -93,6 +95,8 @@ class Listing:
     rejected: int = 0
     _whole: int = field(default=0, init=False)
     _untyped: int = field(default=0, init=False)
+    _local: int = field(default=0, init=False)
+    _no_messages: int = field(default=0, init=False)
 
     def lines(self) -> Iterator[Line]:
         """A section for torchspan, one for the resource, one for each other scope; then what is not of its type.
@@ -117,9 +121,15 @@ class Listing:
 
     def _line(self, text: str, type_: _Type) -> Line:
         mark, style = " ", Style.PLAIN
-        if type_.accepts is None:
+        if type_ is _WHOLE_TEXT:
+            self._local += 1
+            mark = _LOCAL
+        elif type_.accepts is None:
             self._untyped += 1
             mark, style = _UNTYPED, Style.FALLBACK
+        elif not type_.accepts(text) and isinstance(type_.kind, Text):
+            self._no_messages += 1
+            mark = _NO_MESSAGE
         elif not type_.accepts(text):
             self.rejected += 1
             self._whole += type_.kind is not None and type_.kind.leaves_with_text is not None
@@ -130,12 +140,18 @@ class Listing:
         count = sum(map(len, self.texts.values()))
         yield [(f"{plural(count, 'distinct string')} in {plural(len(self.texts), 'place')}", Style.STRONG)]
         if self.rejected:
-            verb = "is" if self.rejected == 1 else "are"
             whole = f"; {self._whole} where TORCHSPAN_CAPTURE=text records whole texts" if self._whole else ""
-            yield [(f"{_REJECTED} {self.rejected} {verb} not what the type lets through{whole}", Style.ERROR)]
+            yield [(f"{_REJECTED} {self.rejected} not let through by the type{whole}", Style.ERROR)]
+        if self._no_messages:
+            line = (
+                "not in the table of messages: constants of a library's code, or whole texts (TORCHSPAN_CAPTURE=text)"
+            )
+            yield [(f"{_NO_MESSAGE} {self._no_messages} {line}", Style.PLAIN)]
+        if self._local:
+            line = f"{_LOCAL} {self._local} in this file alone: torchspan show --redact FILE COPY writes a copy without them"
+            yield [(line, Style.PLAIN)]
         if self._untyped:
-            verb = "has" if self._untyped == 1 else "have"
-            yield [(f"{_UNTYPED} {self._untyped} {verb} no type: the program's or OpenTelemetry's own", Style.FALLBACK)]
+            yield [(f"{_UNTYPED} {self._untyped} without a type: the program's or OpenTelemetry's own", Style.FALLBACK)]
 
 
 def _position(place: Place, *, has_strings: bool) -> tuple[int, str, bool, int, str]:

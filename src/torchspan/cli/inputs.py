@@ -13,7 +13,7 @@ from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import Style, Terminal, printable
 
 if TYPE_CHECKING:
-    from torchspan.inputs.port import Document, Portable
+    from torchspan.inputs.port import Document, Record
 
 
 class InputsCommand:
@@ -57,7 +57,7 @@ def _nothing(files: Sequence[str], documents: Sequence[Document]) -> str:
     return printable(f"no calls were observed in {', '.join(files)} ({why})")
 
 
-def _print_reports(reports: Sequence[Portable]) -> int:
+def _print_reports(reports: Sequence[Record]) -> int:
     from torchspan.inputs.port import InputObserver
 
     terminal = Terminal(sys.stdout)
@@ -67,20 +67,20 @@ def _print_reports(reports: Sequence[Portable]) -> int:
     return 0
 
 
-def _print_texts(reports: Sequence[Portable]) -> int:
+def _print_texts(reports: Sequence[Record]) -> int:
     """The text for each method, below a comment with its name."""
-    from torchspan.inputs.port import InputObserver
+    from torchspan.inputs.port import InputObserver, documents
 
     status = 0
     for report in reports:
         try:
             text = InputObserver._of(report).infer_profile().to_python()
         except RuntimeError as error:
-            streams.say(f"torchspan inputs: {printable(report.name)}: {printable(str(error))}")
+            streams.say(f"torchspan inputs: {printable(documents.title(report))}: {printable(str(error))}")
             status = 1
         else:
             Terminal(sys.stdout).write(
-                [(printable(line), Style.PLAIN)] for line in (f"# {report.name}", *text.splitlines())
+                [(printable(line), Style.PLAIN)] for line in (f"# {documents.title(report)}", *text.splitlines())
             )
     return status
 

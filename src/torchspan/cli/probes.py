@@ -9,13 +9,12 @@ import importlib.util
 import logging
 import platform
 import sys
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from torchspan.cli._command import CommandError
-from torchspan.cli._terminal import Line, Style, Terminal, printable
+from torchspan.cli._terminal import Line, Style, Terminal, broken, printable
 
 if TYPE_CHECKING:
     from torchspan.adapters import ResolvedProbe
@@ -39,14 +38,13 @@ class ProbesCommand:
         """None: the table is one."""
 
     def run(self, arguments: argparse.Namespace) -> int:  # noqa: ARG002 - the protocol's signature
-        from torchspan import adapters, probes
+        from torchspan import adapters
 
         import_libraries()
         resolved = adapters.resolve_probes()
-        versions = adapters.versions()
         terminal = Terminal(sys.stdout)
         terminal.write(table(resolved, terminal.width))
-        terminal.write(summary(resolved, versions, probes.SUPPORTED, terminal.width))
+        terminal.write(summary(resolved, adapters.versions(), terminal.width))
         return 1 if any(row.status == "absent" for row in resolved) else 0
 
 
@@ -66,38 +64,25 @@ def table(resolved: Sequence[ResolvedProbe], width: int) -> Iterator[Line]:
             (printable(status), _STYLES.get(row.status, Style.FALLBACK)),
             (f"; {done}{detail}", Style.PLAIN),
         ]
-        for piece in textwrap.wrap(probe.why, width - 2):
-            yield [(f"  {piece}", Style.DIM)]
+        yield from ([(f"  {piece}", Style.DIM)] for piece in broken(probe.why, width - 2))
 
 
-def summary(
-    resolved: Sequence[ResolvedProbe],
-    versions: Mapping[str, str],
-    supported: tuple[tuple[int, int], tuple[int, int]],
-    width: int,
-) -> Iterator[Line]:
+def summary(resolved: Sequence[ResolvedProbe], versions: Mapping[str, str], width: int) -> Iterator[Line]:
     """How many resolved, the versions here, and whether torchspan is tested with them."""
+    from torchspan.probes import SUPPORTED, parse_version
+
     counts = Counter(row.status for row in resolved)
     text = ", ".join(f"{count} {status}" for status, count in counts.most_common())
     yield [("", Style.PLAIN)]
     yield [(f"{len(resolved)} hook points: {text}", Style.STRONG)]
     here = ", ".join(f"{name} {version}" for name, version in {**versions, "Python": platform.python_version()}.items())
-    for piece in textwrap.wrap(here, width):
-        yield [(piece, Style.PLAIN)]
-    if _LIBRARY not in versions:
-        return
-    oldest, newest = (".".join(map(str, number)) for number in supported)
-    inside = _is_inside(versions.get(_LIBRARY, ""), supported)
-    verdict = "inside" if inside else "outside"
-    style = Style.PLAIN if inside else Style.FALLBACK
-    yield [(f"torch_tensorrt is {verdict} the range that torchspan is tested with, {oldest} to {newest}", style)]
-
-
-def _is_inside(version: str, supported: tuple[tuple[int, int], tuple[int, int]]) -> bool:
-    from torchspan.probes import parse_version
-
-    number = parse_version(version)
-    return number is not None and supported[0] <= number <= supported[1]
+    yield from ([(piece, Style.PLAIN)] for piece in broken(here, width))
+    if _LIBRARY in versions:
+        oldest, newest = (".".join(map(str, number)) for number in SUPPORTED)
+        number = parse_version(versions[_LIBRARY])
+        verdict = "inside" if number is not None and SUPPORTED[0] <= number <= SUPPORTED[1] else "outside"
+        text = f"torch_tensorrt is {verdict} the range that torchspan is tested with, {oldest} to {newest}"
+        yield [(text, Style.PLAIN)]
 
 
 def import_libraries() -> None:

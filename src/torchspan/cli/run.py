@@ -21,7 +21,8 @@ from torchspan.cli._conclusion import Conclusion, say
 from torchspan.cli._options import add_options, variables
 from torchspan.cli._output import Output
 from torchspan.cli._run_folder import remove, scratch_folder
-from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_RUN, TORCHSPAN_RUN_EXIT_TIMEOUT
+from torchspan.cli._whole_texts import HELP
+from torchspan.environment_variables import TORCHSPAN_CAPTURE, TORCHSPAN_FILE, TORCHSPAN_RUN, TORCHSPAN_RUN_EXIT_TIMEOUT
 
 # --- the environment of the program ---------------------------------------------------------------------------------
 SITE = str(Path(_launched.__file__).parent / "site")
@@ -77,6 +78,11 @@ class RunCommand:
             "given several times; to read the file: torchspan inputs FILE",
         )
         add_options(parser)
+        texts = parser.add_mutually_exclusive_group()
+        texts.add_argument("--text", action="store_true", help=HELP)
+        texts.add_argument(
+            "--redact", action="store_true", help=f"keep the whole texts of messages nowhere ({TORCHSPAN_CAPTURE}=none)"
+        )
         parser.add_argument("--quiet", action="store_true", help="write the file, but draw no waterfall")
         parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
@@ -89,7 +95,8 @@ class RunCommand:
             output=_output(arguments.output),
             names_file=not arguments.output,
             draws=not arguments.quiet,
-            variables=variables(arguments),
+            variables={**variables(arguments), **({TORCHSPAN_CAPTURE: "none"} if arguments.redact else {})},
+            shows_texts=arguments.text,
             inputs=tuple(dict.fromkeys(arguments.observe_inputs)),
         )
         return _child.exit_like(status)
@@ -102,6 +109,7 @@ def run_program(
     names_file: bool,
     draws: bool,
     variables: Mapping[str, str],
+    shows_texts: bool = False,
     inputs: tuple[str, ...] = (),
 ) -> int:
     """Run a program traced, draw what it did on stderr, and return its status (negative: the signal it died of).
@@ -112,6 +120,7 @@ def run_program(
         output: Where the traces go.
         names_file: Say on stderr which file that is.
         variables: The settings that the command line gives, as environment variables.
+        shows_texts: Show the whole texts of messages also where stderr is no terminal.
         inputs: The classes whose calls are observed.
     """
     if not hasattr(os, "fork"):
@@ -127,7 +136,9 @@ def run_program(
             secrets.token_hex(8), output.template, reports.path, span, time.time_ns(), _exit_seconds(), inputs
         )
         environ = environment(os.environ, settings, variables)
-        conclude = Conclusion(settings, reports, output, command, program, environ, draws, names_file, sizes)
+        conclude = Conclusion(
+            settings, reports, output, command, program, environ, draws, names_file, sizes, shows_texts
+        )
         return _child.run(command, environ, conclude, lambda: remove(reports))
 
 
@@ -150,7 +161,7 @@ def _output(file: str | None) -> Output:
 
 def _require_opentelemetry() -> None:
     """Raises CommandError when parts of OpenTelemetry are missing."""
-    missing = [name for name in _NEEDED if not _is_installed(name)]
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise CommandError(f"needs {', '.join(missing)}; install with: pip install 'torchspan[cli]'")
 
@@ -160,10 +171,3 @@ def _exit_seconds() -> float:
     if limit.refused is not None:
         say(limit.refused)
     return float(limit.value)
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False

@@ -6,18 +6,18 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
 from torchspan import phase, semconv
-from torchspan._files.opening import open_own, regular_or_named
+from torchspan._files.opening import open_own
 from torchspan.cli._command import CommandError
 from torchspan.cli._svg import Picture
 from torchspan.cli._terminal import Line, Style, Terminal, broken, printable
 from torchspan.cli._what_leaves import Listing
+from torchspan.cli._whole_texts import HELP, with_texts, write_redacted
 from torchspan.cli.waterfall import Scene, answers, overview, plural, printable_spans, program, waterfall
 from torchspan.semconv.torch import FrameOutcome
 from torchspan.traces import FileContent, Run, Span, Trace, UnfinishedSpan, by_run, read, strings, trees
@@ -41,8 +41,11 @@ class ShowCommand:
     could not be read; 2: none of it.
 
     With --what-leaves, every distinct string of the files is listed instead with its type, including strings in
-    metrics and logs. `!` marks a string that its type does not allow, `*` one that is not torchspan's. Exit status 1
-    then also means that a string is marked with `!`.
+    metrics and logs. `!` marks a string that its type does not allow, `*` one that is not torchspan's, `=` one that is
+    in this file alone. Exit status 1 then also means that a string is marked with `!`.
+
+    A file of `torchspan run` has the whole texts of messages, which no exporter gets. They are shown on a terminal, or
+    with --text. To pass a file on, write a copy without them: torchspan show --redact FILE COPY.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -56,6 +59,12 @@ class ShowCommand:
             help="show only the part with this number, which the title of a part or the list of parts names",
         )
         which.add_argument("--what-leaves", action="store_true", help="list every distinct string, with its type")
+        which.add_argument(
+            "--redact",
+            action="store_true",
+            help="write a copy of the first file to the second, which must not exist, without the whole texts of messages",
+        )
+        parser.add_argument("--text", action="store_true", help=HELP)
         parser.add_argument(
             "--all",
             action="store_true",
@@ -70,6 +79,8 @@ class ShowCommand:
 
     def run(self, arguments: argparse.Namespace) -> int:
         paths: list[str] = arguments.files
+        if arguments.redact:
+            return _redact(paths)
         if arguments.what_leaves:
             if arguments.svg:
                 raise CommandError("--svg draws traces and --what-leaves lists strings; leave out one of them", 2)
@@ -78,6 +89,8 @@ class ShowCommand:
         if not file.records:
             raise CommandError(_nothing(paths, file, "spans"), 2)
         spans = _chosen(file.records, arguments.trace, paths) if arguments.trace else file.records
+        shows_texts = arguments.text or (sys.stdout.isatty() and not arguments.svg)
+        spans = list(with_texts(spans, whole=shows_texts))
         drawing = Drawing.of(spans, newest=len(paths) == 1 and not (arguments.all or arguments.trace))
         if arguments.part is not None and not 1 <= arguments.part <= len(drawing.parts):
             name = printable(_names(paths))
@@ -109,12 +122,21 @@ def _opened(file: str, inputs: Sequence[str]) -> int:
     try:
         return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except FileExistsError:
-        opened = open_own(file, _PICTURE, "a picture that torchspan drew", inputs, regular_or_named)
-    if stat.S_ISREG(os.fstat(opened).st_mode):
-        os.ftruncate(opened, 0)
-    else:
-        os.set_blocking(opened, True)
+        opened = open_own(file, _PICTURE, "a picture that torchspan drew", inputs)
+    os.ftruncate(opened, 0)
     return opened
+
+
+def _redact(paths: Sequence[str]) -> int:
+    if len(paths) != 2:
+        raise CommandError("--redact takes two files: torchspan show --redact FILE COPY", 2)
+    unread = write_redacted(*paths)
+    if unread:
+        print(
+            f"torchspan: {plural(unread, 'line')} could not be read, and {printable(paths[1])} lacks them",
+            file=sys.stderr,
+        )
+    return 1 if unread else 0
 
 
 def _list(paths: Sequence[str]) -> int:
@@ -153,7 +175,7 @@ class Drawing:
         """
         every = list(printable_spans(spans))
         items = by_run(trees(every))
-        runs = [item for item in items if isinstance(item, Run)]
+        runs = [work for work in items if isinstance(work, Run)]
         left_out: list[str] = []
         shown = items
         if newest and runs:
@@ -161,7 +183,7 @@ class Drawing:
             others = ((len(runs) - 1, "older run"), (len(items) - len(runs), "trace of no run", "traces of no run"))
             left_out = [plural(*other) for other in others if other[0]]
         parts = [
-            trace for item in shown for trace in (filter(_is_more, item.members) if isinstance(item, Run) else [item])
+            trace for work in shown for trace in (filter(_is_more, work.members) if isinstance(work, Run) else [work])
         ]
         return cls(shown, parts, Scene.of(every), left_out)
 
@@ -195,13 +217,13 @@ class Drawing:
     def _waterfalls(
         self, drawn: Container[int], numbers: Mapping[int, int], width: int, *, draws_runs: bool
     ) -> Iterator[Iterable[Line]]:
-        for item in self.items:
-            if isinstance(item, Run) and draws_runs:
-                yield program(item, width, self.scene, drawn)
-            for trace in item.members if isinstance(item, Run) else [item]:
+        for work in self.items:
+            if isinstance(work, Run) and draws_runs:
+                yield program(work, width, self.scene, drawn)
+            for trace in work.members if isinstance(work, Run) else [work]:
                 if id(trace) in drawn:
                     # Another part of the run has the same trace id.
-                    is_of_run = isinstance(item, Run) and trace.trace_id == item.span.trace_id
+                    is_of_run = isinstance(work, Run) and trace.trace_id == work.span.trace_id
                     head = f"part {numbers[id(trace)]}" if is_of_run and numbers else ""
                     yield waterfall(trace, width, self.scene, head)
 
@@ -259,23 +281,15 @@ def _chosen(spans: Sequence[Span], wanted: str, paths: Sequence[str]) -> list[Sp
     if chosen:
         return chosen
     trace_ids = list(dict.fromkeys(trace.trace_id for trace in trees(spans)))
-    ids = ", ".join(trace_ids[:3])
-    more = f" and {len(trace_ids) - 3} more" if len(trace_ids) > 3 else ""
-    verb = "have" if len(paths) > 1 else "has"
-    they = "they have" if len(paths) > 1 else "it has"
-    raise CommandError(f"{printable(_names(paths))} {verb} no trace {printable(wanted)}; {they} {ids}{more}", 2)
+    ids = ", ".join([*trace_ids[:3], *(["…"] if len(trace_ids) > 3 else [])])
+    raise CommandError(f"no trace {printable(wanted)} in {printable(_names(paths))}; its traces are {ids}", 2)
 
 
 def _nothing(paths: Sequence[str], file: FileContent, what: str) -> str:
-    name = printable(_names(paths))
-    if file.unread:
-        more = f" (and {file.unread - 1} more)" if file.unread > 1 else ""
-        problem = file.problems[0]
-        reason = f"nothing readable in {printable(problem.source)}: {problem.place}: {problem.what}{more}"
-    elif file.is_empty:
-        reason = f"{name} {'are' if len(paths) > 1 else 'is'} empty"
-    else:
-        return f"{name} {'contain' if len(paths) > 1 else 'contains'} no {what}; name another file"
-    if file.problems and file.problems[0].what.startswith("cut off"):
+    if not file.unread:
+        return f"no {what} in {printable(_names(paths))}; expected OTLP JSON, as `torchspan run` writes it"
+    more = f" (and {file.unread - 1} more)" if file.unread > 1 else ""
+    reason = f"nothing readable in {printable(str(file.problems[0]))}{more}"
+    if file.problems[0].what.startswith("cut off"):
         return f"{reason}; try again when the program has ended"
     return f"{reason}; expected OTLP JSON, as `torchspan run` writes it"

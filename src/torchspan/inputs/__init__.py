@@ -13,7 +13,6 @@ docs/how-to/observing-inputs.md is a guide.
 from __future__ import annotations
 
 from torchspan import _dynamo_safety
-from torchspan.inputs.aligned.calls_info import InputCandidate, InputObserverInfo
 from torchspan.inputs.aligned.findings import Finding
 from torchspan.inputs.inferred.exports import ExportedModel
 from torchspan.inputs.input_observer import InputObserver
@@ -29,10 +28,8 @@ __all__ = [
     "DimensionProfile",
     "ExportedModel",
     "Finding",
-    "InputCandidate",
     "InputFileError",
     "InputObserver",
-    "InputObserverInfo",
     "InputProfile",
     "NotWrittenError",
     "Opaque",

@@ -6,30 +6,27 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
+from torchspan._base import reading
 from torchspan._base.forks import renewed
 from torchspan.inputs.aligned import findings
 from torchspan.inputs.aligned.alignment import Alignment, NothingObservedError
-from torchspan.inputs.aligned.calls_info import InputObserverInfo
 from torchspan.inputs.aligned.findings import Finding
-from torchspan.inputs.inferred import discrepancies, onnx_observer
 from torchspan.inputs.inferred.exports import ExportedModel, export
-from torchspan.inputs.inferred.inference import Inference, made, made_flat, passed
-from torchspan.inputs.observed.attachments import attach
+from torchspan.inputs.inferred.inference import Inference, made, passed
+from torchspan.inputs.observed.attachments import ForwardHooks
 from torchspan.inputs.observed.leaves import Path
 from torchspan.inputs.observed.observations import ModuleCall, ObservedCalls, Snapshot
-from torchspan.inputs.observed.origins import CallSource, Elsewhere, Live, method_signature
-from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
+from torchspan.inputs.observed.origins import Elsewhere, Live, forward_signature
+from torchspan.inputs.observed.signatures import BoundCall, CallSignature, UnfitCallError
 from torchspan.inputs.observed.trees import LEAVES_LIMIT, Reader, SymbolicCallError, TooManyLeavesError, Tree
 from torchspan.inputs.profiled.compiler_inputs import made_inputs
 from torchspan.inputs.profiled.profile_inference import Limits, infer_profile
 from torchspan.inputs.profiled.profiles import InputProfile, mark_dynamic
 from torchspan.inputs.written import documents, merging, reports
-from torchspan.inputs.written.hidden_values import without_values
-from torchspan.inputs.written.portable import Portable
+from torchspan.inputs.written.encoder import Record
 
 DimensionNames = Mapping[str | int, Mapping[int, str]] | bool | None
 
@@ -37,7 +34,7 @@ DimensionNames = Mapping[str | int, Mapping[int, str]] | bool | None
 class InputObserver:
     """Records the shapes of the arguments of a model, and infers what `torch.export.export` needs.
 
-    It has the methods of `torch.onnx.InputObserver`; the guide *Observing inputs* lists the differences:
+    It is like `torch.onnx.InputObserver`; the guide *Observing inputs* lists the differences:
 
         observer = InputObserver()
         with observer(model):
@@ -55,19 +52,12 @@ class InputObserver:
     Args:
         value_if_missing: Values for arguments in calls that lack them, by name or position. The shape of such a value
             counts as observed in those calls. The model does not receive the value.
-        keep_tensors: The number of first calls whose inputs and outputs are kept, for `check_discrepancies`. Each tensor is
-            copied on its device until the observer is deleted, which doubles the memory of those calls. Default: 0.
 
     Raises:
-        TypeError: `value_if_missing` is not a dictionary with names and positions as keys, or `keep_tensors` is not an int.
-        ValueError: `keep_tensors` is negative.
+        TypeError: `value_if_missing` is not a dictionary with names and positions as keys.
     """
 
-    def __init__(self, value_if_missing: Mapping[str | int, Any] | None = None, *, keep_tensors: int = 0) -> None:
-        if isinstance(keep_tensors, bool) or not isinstance(keep_tensors, int):
-            raise TypeError(f"keep_tensors must be a number of calls (int), not {keep_tensors!r}")
-        if keep_tensors < 0:
-            raise ValueError(f"keep_tensors must be a number of calls, 0 or more, not {keep_tensors}")
+    def __init__(self, value_if_missing: Mapping[str | int, Any] | None = None) -> None:
         if value_if_missing is not None and not isinstance(value_if_missing, Mapping):
             raise TypeError(f"value_if_missing must be a dictionary by argument, not {value_if_missing!r}")
         for key in value_if_missing or {}:
@@ -76,62 +66,46 @@ class InputObserver:
                     f"value_if_missing has names (str) and positions (int) of arguments as keys, not {key!r}"
                 )
         self.value_if_missing: dict[str | int, Any] = dict(value_if_missing or {})
-        self._keep = keep_tensors
         self._lock = renewed(self, "_lock", threading.Lock)
-        self._observed: CallSource | None = None
+        self._observed: Live | Elsewhere | None = None
         self._removed: frozenset[str] = frozenset()
-        self._unknown: frozenset[str] = frozenset()
-        """What `remove_inputs` was given, and the signature cannot take."""
 
     # --- observing ---------------------------------------------------------------------------------------------------
-    def __call__(self, model: Any, store_n_calls: int | None = None, method_name: str = "forward") -> _Block:
-        """Record the calls of a model in a `with` statement.
+    def __call__(self, model: Any) -> _Block:
+        """Record the calls of a module in a `with` statement.
 
-        For `forward` of a module, hooks are registered: they see `model(...)` and what calls it, such as
-        `model.generate(...)`, and no direct call of `model.forward(...)`. Another method is replaced on the object until the
-        block ends. Several blocks with one model add up. Blocks of several observers may begin and end in any order. Give the
-        observer the object that is called: what `torch.compile` returned, not the module in it.
+        Hooks are registered: they see `model(...)` and what calls it, such as `model.generate(...)`, and no direct call of
+        `model.forward(...)`. Several blocks with one model add up. Blocks of several observers may begin and end in any order.
+        Give the observer the object that is called: what `torch.compile` returned, not the module in it.
 
         Args:
-            model: A `torch.nn.Module`, or any object with the method. An observer has one model.
-            store_n_calls: The number of calls that this block records at most. Default: all.
-            method_name: The name of the method whose calls are recorded.
+            model: A `torch.nn.Module`. An observer has one model.
 
         Returns:
             A context manager, which gives the observer.
 
         Raises:
-            TypeError: `method_name` is not a string, or `store_n_calls` is not an int, or the object cannot be observed.
-            ValueError: The model has no such method, the observer has another model or method, `store_n_calls` is negative, or
-                `value_if_missing` names an argument that the method does not have.
+            TypeError: The model is not a `torch.nn.Module`.
+            ValueError: The observer has another model, or `value_if_missing` names an argument that `forward` does not have.
         """
-        if not isinstance(method_name, str):
-            raise TypeError(f"method_name must be the name of a method (str), not {method_name!r}")
-        if store_n_calls is not None and (isinstance(store_n_calls, bool) or not isinstance(store_n_calls, int)):
-            raise TypeError(f"store_n_calls must be a number of calls (int) or None, not {store_n_calls!r}")
-        if store_n_calls is not None and store_n_calls < 0:
-            raise ValueError(f"store_n_calls must be a number of calls, 0 or more, not {store_n_calls}")
-        method = getattr(model, method_name, None)
-        if not callable(method):
-            raise ValueError(  # noqa: TRY004 - as torch.onnx.InputObserver
-                f"An object of the class {type(model).__name__} has no method {method_name!r} to observe."
-            )
+        if not reading.is_a(model, reading.loaded("torch.nn", "Module")):
+            raise TypeError(f"An observer observes a torch.nn.Module, not an object of {type(model).__name__}.")
         with self._lock:
             observed = self._observed
             if observed is None:
-                absent = _absent_values(method_signature(model, method_name), self.value_if_missing)
-                observed = self._observed = Live(model, method_name, absent, self._keep)
+                absent = _absent_values(forward_signature(model), self.value_if_missing)
+                observed = self._observed = Live(model, absent)
             if not isinstance(observed, Live):
                 raise ValueError(  # noqa: TRY004 - of the state, not of the argument
                     f"The observer has calls of {observed.name} that were observed elsewhere. Create another InputObserver, and add "
                     "its calls with merge."
                 )
-            if not observed.is_of(model, method_name):
+            if not observed.is_of(model):
                 raise ValueError(
-                    f"The observer has calls of {observed.name}. Create another InputObserver for {type(model).__name__}."
-                    f"{method_name}: what is inferred holds for one method of one model."
+                    f"The observer has calls of {observed.name}. Create another InputObserver for {type(model).__name__}: what is "
+                    "inferred holds for one model."
                 )
-        return _Block(self, observed, model, store_n_calls)
+        return _Block(self, observed, model)
 
     # --- what was observed -------------------------------------------------------------------------------------------
     def num_obs(self) -> int:
@@ -141,15 +115,6 @@ class InputObserver:
     def is_empty(self) -> bool:
         """Return whether there is no recorded call that returned."""
         return self.num_obs() == 0
-
-    @property
-    def info(self) -> InputObserverInfo | None:
-        """The calls that are recorded now; None before the observer was given a model."""
-        if self._observed is None:
-            return None
-        snapshot = self._observed.snapshot()
-        alignment = self._aligned(self._observed, snapshot) if snapshot.shapes else None
-        return InputObserverInfo._of(snapshot, self._observed.signature, alignment)
 
     def findings(self, set_batch_dimension_for: Collection[str | int] | bool | None = None) -> list[Finding]:
         """What in the calls prevents an export or an engine, or changes from call to call.
@@ -166,21 +131,16 @@ class InputObserver:
         if self._observed is None:
             return [*findings.of_counts(ObservedCalls().snapshot().counts)]
         snapshot = self._observed.snapshot()
-        removed = self._removed | self._unknown
-        shapes = [
-            *findings.of_counts(snapshot.counts),
-            *findings.of_removed(removed, self._observed.signature, snapshot),
-        ]
+        of_counts = [*findings.of_counts(snapshot.counts)]
         if not snapshot.shapes:
-            return shapes
+            return of_counts
         has_batch = _batch_rule(self._observed.signature, set_batch_dimension_for)
-        return [*shapes, *findings.of_calls(self._aligned(self._observed, snapshot), has_batch)]
+        return [*of_counts, *findings.of_calls(self._aligned(self._observed, snapshot), has_batch)]
 
     def remove_inputs(self, input_names: Collection[str | int]) -> int:
         """Leave arguments out of everything that is inferred, of later calls too.
 
-        A name that no call has is left out as soon as a call has it. If neither the signature nor a call has it, it may be
-        misspelled: `findings` names it.
+        A name that no call has is left out as soon as a call has it. A name that the signature lacks is ignored.
 
         Args:
             input_names: Names and positions of arguments.
@@ -197,8 +157,8 @@ class InputObserver:
         if isinstance(input_names, str):
             raise TypeError(f"input_names must be a collection of names, such as [{input_names!r}], not a string")
         signature = observed.signature
-        unknown = frozenset(name for name in input_names if isinstance(name, str) and not signature.accepts(name))
-        names = {signature.find(name, "remove_inputs") for name in input_names if name not in unknown}
+        known = [name for name in input_names if not isinstance(name, str) or signature.accepts(name)]
+        names = {signature.find(name, "remove_inputs") for name in known}
         variadic = sorted(names & {signature.var_positional, signature.var_keyword})
         if variadic:
             raise ValueError(
@@ -207,57 +167,43 @@ class InputObserver:
         shapes = observed.snapshot().shapes
         new = names - self._removed
         self._removed |= names
-        self._unknown |= unknown
         return sum(shape.count for shape in shapes for name in shape.first.arguments if name in new)
 
     # --- what is inferred --------------------------------------------------------------------------------------------
     def infer_arguments(
         self,
-        index_or_args_or_kwargs: tuple[Any, ...] | dict[str, Any] | int | None = None,
-        flat: bool = False,
+        args_or_kwargs: tuple[Any, ...] | dict[str, Any] | None = None,
         as_args_kwargs: bool = False,
     ) -> Any:
         """Arguments for `torch.export.export` that have everything that any call had.
 
-        Tensors are zeros of an observed shape on the observed device, unless they are given, or the call is chosen by its index
-        and its tensors were kept (`keep_tensors`). An
-        argument that the chosen call lacks gets the shape that it had in the most similar call; a size that equalled one of
+        Tensors are zeros of an observed shape on the observed device, unless they are given. An argument that the chosen call lacks gets the shape that it had in the most similar call; a size that equalled one of
         another argument in every call follows that argument. An argument that had its default value in every call is left out.
 
         Args:
-            index_or_args_or_kwargs: The call from which the example is made: its index among the recorded calls, or
-                positional arguments (a tuple), or keyword arguments (a dictionary). Default: the shape with the most tensors,
-                then with the fewest dimensions of size 0 or 1 among those that vary, then the most frequent one. Dimensions of
-                size 0 or 1 that remain would be constants to torch.export: they get a larger observed size, and so do those
-                that depended on them in every call.
-            flat: Return a list of the tensors.
+            args_or_kwargs: The arguments from which the example is made: positional ones (a tuple), or keyword arguments (a
+                dictionary). Default: the shape with the most tensors, then with the fewest dimensions of size 0 or 1 among
+                those that vary, then the most frequent one. Dimensions of size 0 or 1 that remain would be constants to
+                torch.export: they get a larger observed size, and so do those that depended on them in every call.
             as_args_kwargs: Return `(args, kwargs)`.
 
         Returns:
             A tuple if every call passed every argument by position, else a dictionary by name in the order of the signature.
-            With `flat`, a list of tensors; with `as_args_kwargs`, a tuple and a dictionary.
+            With `as_args_kwargs`, a tuple and a dictionary.
 
         Raises:
             RuntimeError: No call was observed; or the arguments do not fit into only a tuple or only a dictionary; or an
                 argument contains an object that torchspan cannot build.
-            IndexError: There is no recorded call of this index.
             TypeError, ValueError: The given arguments are of another type, or do not fit the signature.
         """
-        observed, snapshot, alignment = self._alignment()
+        observed, _, alignment = self._alignment()
         inference = Inference(alignment)
-        values: Mapping[Path, Any] = {}
-        call: ModuleCall | None = None
-        if index_or_args_or_kwargs is None:
+        values: dict[Path, Any] = {}
+        if args_or_kwargs is None:
             trees = inference.usual_example()
-        elif isinstance(index_or_args_or_kwargs, int) and not isinstance(index_or_args_or_kwargs, bool):
-            call = _call_at(snapshot, index_or_args_or_kwargs)
         else:
-            call, values = _given(observed.signature, index_or_args_or_kwargs)
-        if call is not None:
+            call = _written_out(observed.signature, args_or_kwargs, values)
             trees = inference.example(call.without(self._removed))
-            values = call.inputs_kept or values
-        if flat:
-            return made_flat(trees, values)
         values_by_name = made(trees, values)
         layout = inference.layout([*values_by_name], as_args_kwargs=as_args_kwargs)
         args, kwargs = passed(values_by_name, layout, observed.signature)
@@ -298,7 +244,6 @@ class InputObserver:
         *,
         percentile: float = 100.0,
         headroom: float = 0.0,
-        powers_of_two: bool = False,
     ) -> InputProfile:
         """The sizes that an engine should be built for: the smallest, the usual and the largest of each dimension.
 
@@ -311,7 +256,6 @@ class InputObserver:
             percentile: The upper limit of each dimension is the size that this share of the calls, in percent, does not
                 exceed. The profile reports how many calls exceed it.
             headroom: The share that is added to the upper limit of each dimension that varies: 0.25 turns 32 into 40.
-            powers_of_two: Whether the limits of each dimension that varies are powers of two around these sizes.
 
         Returns:
             An `InputProfile`, for `to_torch_tensorrt`, `export` and `mark_dynamic`. Its `to_python()` returns a program.
@@ -320,7 +264,7 @@ class InputObserver:
             RuntimeError: No call was observed.
             TypeError, ValueError: An argument that is named does not exist, or a parameter is of another type or out of range.
         """
-        limits = Limits(percentile, headroom, powers_of_two)
+        limits = Limits(percentile, headroom)
         observed, _, alignment = self._alignment()
         return infer_profile(alignment, limits, _batch_rule(observed.signature, set_batch_dimension_for))
 
@@ -365,20 +309,13 @@ class InputObserver:
             strict: Whether `torch.export.export` captures the graph with Dynamo.
 
         Returns:
-            An `ExportedModel`: the program, and a finding for each dimension that became a constant, with the place in the
-            code, or that has a narrower range than the profile.
+            An `ExportedModel`: the program, and a finding for each dimension that became a constant, or that has a narrower range than the profile.
 
         Raises:
-            RuntimeError: No call was observed, another method than `forward` was, or an argument contains an object that
-                torchspan cannot build.
+            RuntimeError: No call was observed, or an argument contains an object that torchspan cannot build.
             TypeError: `profile` is not an `InputProfile`.
             Exception: What `torch.export.export` raises.
         """
-        observed = self._checked()
-        if observed.method_name != "forward":
-            raise RuntimeError(
-                f"torch.export exports forward, but the observed method is {observed.name}. Observe forward."
-            )
         return export(model, self._profile(profile), strict=strict)
 
     def mark_dynamic(
@@ -406,22 +343,14 @@ class InputObserver:
 
         Raises:
             RuntimeError: No call was observed.
-            TypeError: `profile` is not an `InputProfile`, `args` is not a tuple, or `kwargs` is not a dictionary.
+            TypeError: `profile` is not an `InputProfile`, or `args` is not a tuple.
             ValueError: The arguments do not fit the signature, or a size in a dimension that varies is 0 or 1, or outside of the
                 range. Nothing is marked then.
         """
         if not isinstance(args, tuple):
             raise TypeError(f"args must be a tuple of the positional arguments, not an object of {type(args).__name__}")
-        if kwargs is not None and not isinstance(kwargs, Mapping):
-            raise TypeError(
-                f"kwargs must be a dictionary of the keyword arguments, not an object of {type(kwargs).__name__}"
-            )
         observed, inferred = self._checked(), self._profile(profile)
-        try:
-            bound = observed.signature.bind(args, kwargs or {})
-        except UnfitCallError:
-            accepted = ", ".join(observed.signature.names)
-            raise ValueError(f"The arguments given to mark_dynamic do not fit the signature ({accepted}).") from None
+        bound = _bound("mark_dynamic", observed.signature, args, kwargs or {})
         values: dict[Path, Any] = {}
         _read("mark_dynamic", bound.arguments, values)
         return mark_dynamic(inferred, values)
@@ -441,12 +370,7 @@ class InputObserver:
 
         Returns:
             The text, in several lines.
-
-        Raises:
-            TypeError: `width` is not an int.
         """
-        if isinstance(width, bool) or not isinstance(width, int):
-            raise TypeError(f"width must be a number of columns (int), not {width!r}")
         if self._observed is None:
             return reports.report("No method", ObservedCalls().snapshot(), None, self.findings(), width)
         snapshot = self._observed.snapshot()
@@ -456,8 +380,7 @@ class InputObserver:
     def to_json(self, file: str | os.PathLike[str] | None = None, *, values: bool | None = None) -> str:
         """Write the observed calls as JSON, for `from_json` and for `torchspan inputs`.
 
-        The file contains shapes, data types, devices, names of parameters and classes, and counts. Single calls, kept tensors and
-        outputs are not written.
+        The file contains shapes, data types, devices, names of parameters and classes, and counts. Tensors are not written.
 
         Args:
             file: The file to write. It is readable for its owner only, and replaces an earlier file of observed inputs as a
@@ -472,12 +395,9 @@ class InputObserver:
 
         Raises:
             RuntimeError: No call was observed.
-            TypeError: `values` is neither a bool nor None.
             OSError: The file cannot be written, or contains something else than observed inputs.
         """
-        if values is not None and not isinstance(values, bool):
-            raise TypeError(f"values must be True, False or None, not {values!r}")
-        document = documents.Document([self._portable(documents.writes_values() if values is None else values)])
+        document = documents.Document([self._record(documents.writes_values() if values is None else values)])
         return documents.text_of(document) if file is None else documents.write(document, file)
 
     @classmethod
@@ -495,41 +415,19 @@ class InputObserver:
             The observer.
 
         Raises:
-            TypeError: `source` is not a path or a str.
             InputFileError: The file is incomplete or damaged, has another version, or is another kind of file; or it has no calls
                 of `name`; or it has calls of several methods and `name` is None.
             OSError: The file cannot be read.
         """
-        if not isinstance(source, (str, os.PathLike)):
-            raise TypeError(f"source must be a path, or the text as a str, not {source!r}")
         is_text = isinstance(source, str) and source.lstrip().startswith("{")
         document = documents.parsed(source, "The text") if is_text else documents.read(source)  # type: ignore[arg-type]
         return cls._of(documents.one_of(document, name, "The text" if is_text else os.fspath(source)))
-
-    @classmethod
-    def from_torch_onnx(cls, observer: Any) -> InputObserver:
-        """An observer with the calls that a `torch.onnx.InputObserver` has kept.
-
-        `torch.onnx.InputObserver` keeps the first three calls of a block unless `store_n_calls` is larger. It keeps no number,
-        string or flag of an argument without a default value.
-
-        Args:
-            observer: A `torch.onnx.InputObserver` of torch 2.11 or later. It is not changed.
-
-        Returns:
-            An observer with the calls.
-
-        Raises:
-            TypeError: `observer` is something else.
-            RuntimeError: `observer` has no calls.
-        """
-        return cls._of(onnx_observer.read(observer))
 
     def merge(self, *others: InputObserver) -> InputObserver:
         """A new observer with the calls of this one and of others, such as those of several processes.
 
         Counts, shapes and ranges add up exactly, in any order. If one of the observers has no values (see `to_json`), the new one
-        has none. Single calls and kept tensors are left out.
+        has none.
 
         Args:
             *others: Observers of the same method of the same class.
@@ -538,56 +436,23 @@ class InputObserver:
             The new observer.
 
         Raises:
-            TypeError: One of them is not an `InputObserver`.
             RuntimeError: One of them has no calls.
             ValueError: They observed different methods, or the method has other parameters in some of them.
         """
-        for other in others:
-            if not isinstance(other, InputObserver):
-                hint = ": write merge(*others)" if isinstance(other, (list, tuple)) else ""
-                raise TypeError(f"merge takes objects of InputObserver, not {other!r}{hint}")
-        return self._of(merging.merged([observer._portable(True) for observer in (self, *others)]))
+        return self._of(merging.merged([observer._record(True) for observer in (self, *others)]))
 
     @classmethod
-    def _of(cls, portable: Portable) -> InputObserver:
+    def _of(cls, record: Record) -> InputObserver:
         """Make an observer with calls that another process observed."""
         observer = cls()
-        observer._observed = Elsewhere(portable)
-        observer._removed = portable.removed
+        observer._observed = Elsewhere(record)
+        observer._removed = observer._observed.removed
         return observer
 
-    def _portable(self, values: bool) -> Portable:
-        portable = replace(self._checked().portable(), removed=self._removed)
-        return portable if values else without_values(portable)
+    def _record(self, values: bool) -> Record:
+        return self._checked().record(self._removed, values=values)
 
-    def check_discrepancies(
-        self, compiled: Any, atol: float = 1e-4, rtol: float = 0.1, skip_none: bool = True
-    ) -> list[dict[str, Any]]:
-        """Compare the outputs of a compiled model with those of the observed one, on the calls that were kept.
-
-        Args:
-            compiled: A module or another callable, or a `torch.export.ExportedProgram`.
-            atol: The largest difference of two numbers that is accepted.
-            rtol: The largest difference that is accepted in relation to the observed number plus `rtol`.
-            skip_none: Whether an output that is None on one side is left out of the comparison.
-
-        Returns:
-            For each kept call a dictionary: `index` (among the kept calls), `SUCCESS`, `abs` and `rel` (the largest
-            differences), or `error`; `duration` in seconds. What `compiled` raises is an `error`.
-
-        Raises:
-            RuntimeError: No call was kept: the observer was made without `keep_tensors`.
-        """
-        observed = self._checked()
-        kept = [call for call in observed.snapshot().calls if call.inputs_kept is not None]
-        if not kept:
-            raise RuntimeError(
-                "No call was kept. Create the observer with InputObserver(keep_tensors=N) to keep N calls."
-            )
-        check = discrepancies.CallCheck(observed.signature, atol, rtol, skip_none=skip_none)
-        return [{"index": index, **check.run(compiled, call)} for index, call in enumerate(kept)]
-
-    def _checked(self) -> CallSource:
+    def _checked(self) -> Live | Elsewhere:
         if self._observed is None:
             raise NothingObservedError("No call was observed. Call the model inside `with observer(model):`.")
         return self._observed
@@ -599,31 +464,28 @@ class InputObserver:
             raise TypeError(f"profile must be what infer_profile() returns, not {profile!r}")
         return profile
 
-    def _alignment(self) -> tuple[CallSource, Snapshot, Alignment]:
+    def _alignment(self) -> tuple[Live | Elsewhere, Snapshot, Alignment]:
         observed = self._checked()
         snapshot = observed.snapshot()
         return observed, snapshot, self._aligned(observed, snapshot)
 
-    def _aligned(self, observed: CallSource, snapshot: Snapshot) -> Alignment:
+    def _aligned(self, observed: Live | Elsewhere, snapshot: Snapshot) -> Alignment:
         return Alignment(snapshot, observed.signature, observed.absent_values, self._removed)
 
 
 class _Block:
     """The calls of a model are recorded in here."""
 
-    def __init__(self, observer: InputObserver, observed: Live, model: Any, store_n_calls: int | None) -> None:
+    def __init__(self, observer: InputObserver, observed: Live, model: Any) -> None:
         self._observer = observer
         self._observed = observed
         self._model = model
-        self._store_n_calls = store_n_calls
 
     def __enter__(self) -> InputObserver:
         observed = self._observed
         with self._observer._lock:
-            limit = self._store_n_calls
-            observed.recorder.limit = None if limit is None else observed.observations.begun + limit
-            if observed.attachment is None:
-                observed.attachment = attach(self._model, observed.method_name, observed.recorder)
+            if observed.hooks is None:
+                observed.hooks = ForwardHooks(self._model, observed.recorder)
             observed.blocks += 1  # last: a block whose hooks were refused is not left
         return self._observer
 
@@ -633,9 +495,9 @@ class _Block:
         observed = self._observed
         with self._observer._lock:
             observed.blocks -= 1
-            if observed.blocks == 0 and observed.attachment is not None:
-                observed.attachment.detach()
-                observed.attachment = None
+            if observed.blocks == 0 and observed.hooks is not None:
+                observed.hooks.detach()
+                observed.hooks = None
 
 
 def _absent_values(signature: CallSignature, arguments: Mapping[str | int, Any]) -> dict[str, Tree]:
@@ -644,31 +506,21 @@ def _absent_values(signature: CallSignature, arguments: Mapping[str | int, Any])
     )
 
 
-def _call_at(snapshot: Snapshot, index: int) -> ModuleCall:
-    number = len(snapshot.calls)
-    if not -number <= index < number:
-        more = f" of {snapshot.counts.completed:,}" if snapshot.counts.completed > number else ""
-        raise IndexError(
-            f"There is no recorded call {index}: {number:,}{more} calls are kept individually, from index 0."
-        )
-    return snapshot.calls[index]
+def _written_out(signature: CallSignature, layout: object, values: dict[Path, Any]) -> ModuleCall:
+    """The call that a user wrote out. `values` receives the value of each tensor and object, by its path."""
+    if not isinstance(layout, (tuple, dict)):
+        raise TypeError(f"infer_arguments takes a tuple of arguments or a dictionary of them, not {layout!r}")
+    args, kwargs = (layout, {}) if isinstance(layout, tuple) else ((), layout)
+    bound = _bound("infer_arguments", signature, args, kwargs)
+    return ModuleCall(_read("infer_arguments", bound.arguments, values), bound.by_keyword)
 
 
-def _given(signature: CallSignature, layout: object) -> tuple[ModuleCall, dict[Path, Any]]:
-    """The call that a user wrote out."""
-    if isinstance(layout, tuple):
-        args, kwargs = layout, {}
-    elif isinstance(layout, dict):
-        args, kwargs = (), layout
-    else:
-        raise TypeError(f"infer_arguments takes an index, a tuple of arguments or a dictionary of them, not {layout!r}")
+def _bound(what: str, signature: CallSignature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> BoundCall:
     try:
-        bound = signature.bind(args, kwargs)
+        return signature.bind(args, kwargs)
     except UnfitCallError:
         accepted = ", ".join(signature.names)
-        raise ValueError(f"The arguments given to infer_arguments do not fit the signature ({accepted}).") from None
-    values: dict[Path, Any] = {}
-    return ModuleCall(_read("infer_arguments", bound.arguments, values), bound.by_keyword, -1), values
+        raise ValueError(f"The arguments given to {what} do not fit the signature ({accepted}).") from None
 
 
 def _read(what: str, arguments: Mapping[str, Any], values: dict[Path, Any] | None = None) -> dict[str, Tree]:

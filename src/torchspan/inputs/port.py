@@ -18,7 +18,7 @@ from torchspan.inputs.watched.observed_process import ObservedProcess
 from torchspan.inputs.watched.traffic import Action, CallShape, Follower, Traffic
 from torchspan.inputs.written import documents, merging
 from torchspan.inputs.written.documents import Document, InputFileError
-from torchspan.inputs.written.portable import Portable
+from torchspan.inputs.written.encoder import Record
 
 __all__ = [
     "Action",
@@ -34,7 +34,7 @@ __all__ = [
     "LimitWatch",
     "ObservedProcess",
     "Outside",
-    "Portable",
+    "Record",
     "Traffic",
     "WatchedClass",
     "any_call",

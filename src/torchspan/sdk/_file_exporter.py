@@ -22,13 +22,12 @@ except ImportError as error:
 
 from torchspan import semconv
 from torchspan._base.logs import Log
-from torchspan._files.opening import Judge, regular, regular_or_named
 from torchspan._settings import value_of
 from torchspan._version import __version__
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path
 from torchspan.sdk._append_file import AppendFile, FileIsFullError
-from torchspan.sdk._otlp_json import line
+from torchspan.sdk._otlp_json import Encoder, lines
 from torchspan.sdk._starts import start_of
 
 DEFAULT_PATH = "torchspan-%t-%p.jsonl"
@@ -36,16 +35,15 @@ _logger = Log("torchspan.sdk")
 
 
 class FileSpanExporter(SpanExporter):
-    """Appends each batch of spans to a file, as one line of OTLP JSON.
+    """Appends each batch of spans to a file, in one write, as lines of OTLP JSON.
 
     Folders are created, an existing file is appended to, and several processes may write one file. The lines are
     what the Collector's `otlp_json_file` receiver and Jaeger's upload read:
     https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/#json-file-serialization
 
-    The file must be a regular file of this user with a single name. A link is not followed. A file of another user and
-    a file that contains something else than OTLP JSON are left alone. Where `path` is the whole name, without `%p` and `%t`, it may be a device, a pipe, or a
-    descriptor such as `/dev/stdout`, for which the exporter never waits. Where another process holds the lock of the file for
-    more than 0.1 s, this process writes to another file alongside it, `trace-1a2b3c4d.jsonl` for `trace.jsonl`.
+    The file must be a regular file of this user with a single name. A link is not followed. A pipe, a device, a file of another user
+    and a file that contains something else than OTLP JSON are left alone. Where another process holds the lock of the file, the
+    exporter waits for it once, for 0.1 s.
 
     Nothing is raised into the program. A file that cannot be written and a file that has reached its limit cause one
     warning each, with the consequence. Every batch that is not written is a FAILURE.
@@ -83,8 +81,8 @@ class FileSpanExporter(SpanExporter):
             self._named,
             self._max_size,
             value_of(TORCHSPAN_FILE_MODE) if mode is None else mode,
-            judge_of(self._template),
         )
+        self._encoder = Encoder()
         self._is_shut_down = False
         self._is_full = False
         self._has_warned = False
@@ -94,24 +92,24 @@ class FileSpanExporter(SpanExporter):
         """The file that this process writes."""
         return self._file.path
 
-    def _named(self, mark: str) -> str:
-        return _path.expand(self._template, pid=os.getpid(), time=self._time, mark=mark)
+    def _named(self) -> str:
+        return _path.expand(self._template, pid=os.getpid(), time=self._time)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Write spans to the file, as one line.
+        """Write spans to the file, in one write.
 
         Args:
             spans: The spans, which have ended.
 
         Returns:
-            SUCCESS if the line is in the file, else FAILURE.
+            SUCCESS if they are in the file, else FAILURE.
         """
         if self._is_shut_down or self._is_full:
             return SpanExportResult.FAILURE
         if not spans:
             return SpanExportResult.SUCCESS
         try:
-            self._file.append(line(spans))
+            self._file.append(lines(map(self._encoder.encode, spans)))
         except FileIsFullError:
             self._is_full = True
             self._warn(
@@ -127,9 +125,6 @@ class FileSpanExporter(SpanExporter):
         except Exception as error:
             self._warn(f"torchspan: cannot encode spans ({type(error).__name__}: {error}); this batch is lost.")
         else:
-            notice = self._file.notice()
-            if notice is not None:
-                _logger.warning("torchspan: %s.", notice)
             return SpanExportResult.SUCCESS
         return SpanExportResult.FAILURE
 
@@ -189,8 +184,3 @@ def _check(path: object, max_size: object, mode: object) -> None:
     if isinstance(mode, int) and (mode & 0o600 != 0o600 or mode & ~0o777):
         hint = f" (did you mean 0o{mode}?)" if f"{mode}"[:1] in "67" and not set(f"{mode}") - set("01234567") else ""
         raise ValueError(f"mode must be permissions such as 0o600 or 0o640, not {mode!r}{hint}")
-
-
-def judge_of(template: str) -> Judge:
-    """What may be written to under a name: a pipe or a device only where the user has named it as a whole."""
-    return regular_or_named if _path.is_literal(template) else regular

@@ -8,7 +8,7 @@ import os
 import threading
 from _thread import start_new_thread
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import sleep  # the real one, also where a program replaces it later
 from typing import Any
 
@@ -24,7 +24,6 @@ from torchspan._settings import value_of
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path
 from torchspan.sdk._append_file import AppendFile, FileIsFullError
-from torchspan.sdk._file_exporter import judge_of
 from torchspan.sdk._open_spans import OpenSpan, OpenSpans
 from torchspan.sdk._otlp_json import Encoded, Encoder, lines
 from torchspan.sdk._starts import start_of
@@ -50,6 +49,8 @@ class RunFileProcessor(SpanProcessor):
 
     - the resource attributes `torchspan.run.id` and `process.pid`;
     - the `exception` events that are log records elsewhere (`OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN=logs`);
+    - on torchspan's spans, the whole texts of messages and guards, under keys that begin with `torchspan.local.`, if the file gives
+      no rights to others;
     - on torchspan's spans `torchspan.open_ancestors.ids`, `.names` and `.starts`: the spans around them that are open;
     - where work begins that is worth keeping (`torchspan.keep`), and at the first run of an engine, a span
       `torchspan.progress` with the number 0 and no duration.
@@ -81,7 +82,7 @@ class RunFileProcessor(SpanProcessor):
         self._time = _path.start_time()
         self._run_id = run_id
         self._failed = failed
-        self._file = AppendFile(self._named, self._max_size, value_of(TORCHSPAN_FILE_MODE), judge_of(self._template))
+        self._file = AppendFile(self._named, self._max_size, value_of(TORCHSPAN_FILE_MODE))
         self._open = OpenSpans()
         self._start_process()
         before_each_fork(self.force_flush)
@@ -98,6 +99,7 @@ class RunFileProcessor(SpanProcessor):
         """Whether spans have ended in this process that are recorded, but not sampled."""
         self._is_writing = False
         self._is_timed = False
+        self._leaves_texts_out = False
         self._encoder = Encoder(semconv.emitted({semconv.RUN_ID: self._run_id, semconv.PROCESS_PID: os.getpid()}))
 
     @property
@@ -105,8 +107,8 @@ class RunFileProcessor(SpanProcessor):
         """The file that this process writes."""
         return self._file.path
 
-    def _named(self, mark: str) -> str:
-        return _path.expand(self._template, pid=os.getpid(), time=self._time, mark=mark)
+    def _named(self) -> str:
+        return _path.expand(self._template, pid=os.getpid(), time=self._time)
 
     @property
     def lost(self) -> int:
@@ -141,8 +143,10 @@ class RunFileProcessor(SpanProcessor):
             if not _is_own(span):
                 self._write(self._encoder.encode(span))
                 return
-            events = [Event(*fields) for fields in withheld.of(context.trace_id, context.span_id)]
-            encoded = self._encoder.encode(span, _ancestors(around), events)
+            kept_back = withheld.of(context.trace_id, context.span_id)
+            events = [Event(*fields) for fields in kept_back.events]
+            additions = {**_ancestors(around), **self._texts(kept_back)}
+            encoded = self._encoder.encode(span, additions, events)
             if span.name in _RUNS and not _is_announced(span):
                 self._write_soon(encoded)
             else:
@@ -152,6 +156,25 @@ class RunFileProcessor(SpanProcessor):
             with self._lock:
                 self.ended += 1
             self._note(f"a span could not be written ({type(error).__name__})", 1)
+
+    def _texts(self, kept_back: withheld.Withheld) -> Mapping[str, Any]:
+        """The whole texts of a span, unless others may read the file, which is said once."""
+        if not kept_back.texts:
+            return {}
+        rights = self._file.mode_for_others()
+        if not rights:
+            return kept_back.texts
+        with self._lock:
+            is_first, self._leaves_texts_out = not self._leaves_texts_out, True
+        if is_first:
+            _logger.warning(
+                "torchspan: %s can be read by others than its owner (mode %03o), so the whole texts of messages are left out "
+                "of it. To have them: chmod 600, or another %s.",
+                self.path,
+                0o600 | rights,
+                TORCHSPAN_FILE_MODE,
+            )
+        return {}
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the SDK's signature
         """Write the spans that wait."""
@@ -222,10 +245,6 @@ class RunFileProcessor(SpanProcessor):
                     lost.append((reason, ended))
         for reason, count in lost:
             self._note(reason, count)
-        notice = self._file.notice()
-        if notice is not None:
-            with contextlib.suppress(Exception):
-                _logger.warning("torchspan: %s.", notice)
 
     def _append(self, spans: Sequence[Encoded]) -> str | None:
         """Write to the file. Returns the reason where that failed."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spans to one line of OTLP JSON, written directly as text.
+"""Spans to lines of OTLP JSON, written directly as text.
 
 OpenTelemetry's JSON encoder builds a message object and a dictionary for each value before it writes the text, which
 takes several times as long as the text itself. The result is the same, byte for byte, except for what would make a
@@ -16,6 +16,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from json.encoder import encode_basestring_ascii as quoted
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from opentelemetry.sdk.resources import Resource
@@ -44,8 +45,6 @@ _ESCAPES = re.compile(r"\\(?:ud[89ab]..\\ud[c-f]..|ud[89a-f]..|.)")
 
 _logger = Log("torchspan.sdk")
 
-_Groups = dict[Resource, dict[InstrumentationScope | None, list[str]]]
-
 
 class Encoded(NamedTuple):
     """A span as text, with the text of what is around it: in front of its siblings and behind them."""
@@ -62,7 +61,7 @@ class Encoder:
         resource: Attributes that every resource gets; they take the place of its own under these keys.
     """
 
-    def __init__(self, resource: Mapping[str, Any]) -> None:
+    def __init__(self, resource: Mapping[str, Any] = MappingProxyType({})) -> None:
         self._resource = resource
         # The objects are kept alongside their texts, so that no other object gets the same identity meanwhile.
         self._known: dict[int, tuple[object, tuple[str, str]]] = {}
@@ -94,24 +93,17 @@ class Encoder:
 
 
 def lines(spans: Iterable[Encoded]) -> bytes:
-    """The spans as requests of OTLP JSON, each with a newline; neighbors of one resource and scope share a request."""
-    text = ""
-    for (resource, scope), members in itertools.groupby(spans, key=operator.itemgetter(0, 1)):
-        texts = ",".join([member.span for member in members])
-        text += f'{{"resourceSpans":[{resource[0]}{scope[0]}{texts}{scope[1]}{resource[1]}]}}\n'
-    return _ascii(text)
-
-
-def line(spans: Iterable[ReadableSpan]) -> bytes:
-    """The spans as one request of OTLP JSON with a newline, ASCII alone.
+    """The spans as requests of OTLP JSON, each with a newline, ASCII alone; neighbors of one resource and scope share a request.
 
     An integer beyond 64 bits becomes a string, with it every integer of its array: OTLP has none, and
     `torch.initial_seed()` is one every other time. A lone surrogate becomes `?`: it has no UTF-8. An attribute whose
     value OTLP cannot hold is left out and logged.
     """
-    groups = _grouped(spans)
-    resources = ",".join(_resource_spans(resource, scopes) for resource, scopes in groups.items())
-    return _ascii(f'{{"resourceSpans":[{resources}]}}\n')
+    text = ""
+    for (resource, scope), members in itertools.groupby(spans, key=operator.itemgetter(0, 1)):
+        texts = ",".join([member.span for member in members])
+        text += f'{{"resourceSpans":[{resource[0]}{scope[0]}{texts}{scope[1]}{resource[1]}]}}\n'
+    return _ascii(text)
 
 
 def _ascii(text: str) -> bytes:
@@ -123,33 +115,6 @@ def _ascii(text: str) -> bytes:
 def _without_lone_surrogate(escape: re.Match[str]) -> str:
     code = escape[0]
     return "?" if len(code) == 6 and code.startswith("\\ud") else code
-
-
-def _grouped(spans: Iterable[ReadableSpan]) -> _Groups:
-    """The spans as text by resource and scope, equal ones together."""
-    groups: _Groups = {}
-    # Hashing a resource takes longer than writing a span, and nearly all spans share one: look up its identity first.
-    # The objects are kept alongside their lists, so that no other object gets the same identity meanwhile.
-    seen: dict[tuple[int, int], tuple[list[str], Resource, InstrumentationScope | None]] = {}
-    keys: dict[str, str] = {}
-    for span in spans:
-        resource, scope = span.resource, span.instrumentation_scope or None
-        identity = (id(resource), id(scope))
-        previous = seen.get(identity)
-        if previous is None:
-            members = groups.setdefault(resource, {}).setdefault(scope, [])
-            previous = seen[identity] = (members, resource, scope)
-        previous[0].append(_span(span, keys))
-    return groups
-
-
-def _resource_spans(resource: Resource, scopes: dict[InstrumentationScope | None, list[str]]) -> str:
-    before, after = _resource_parts(resource.attributes, resource.schema_url)
-    members = []
-    for scope, spans in scopes.items():
-        opening, closing = _scope_parts(scope)
-        members.append(f"{opening}{','.join(spans)}{closing}")
-    return f"{before}{','.join(members)}{after}"
 
 
 def _resource_parts(attributes: Mapping[str, Any], schema_url: str) -> tuple[str, str]:
@@ -175,8 +140,8 @@ def _schema_url(url: str | None) -> str:
 def _span(
     span: ReadableSpan,
     keys: dict[str, str],
-    additions: Mapping[str, Any] | None = None,
-    further: Sequence[Event] = (),
+    additions: Mapping[str, Any] | None,
+    further: Sequence[Event],
 ) -> str:
     context, parent = span.get_span_context(), span.parent
     start, end = span.start_time, span.end_time

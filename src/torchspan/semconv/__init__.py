@@ -55,5 +55,8 @@ GATE = Gate(ATTRIBUTES)
 emitted = GATE.emitted
 """The attributes as they may leave the process: see `Gate.emitted`."""
 
+whole_texts = GATE.whole_texts
+"""The texts of attributes of which only a part may leave: see `Gate.whole_texts`."""
+
 event_name = GATE.event_name
 """The name of a span event as it may leave the process: see `Gate.event_name`."""

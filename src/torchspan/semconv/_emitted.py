@@ -64,12 +64,11 @@ class EmissionGate:
         Only messages, guards and texts of the program have such texts. They are for the user's own file.
         """
         texts = {}
-        for key, value in attributes.items():
-            whole, reduced = self._whole.get(key), self._reduced.get(key)
-            if whole is not None and reduced is not None and key in self._local:
-                text = whole[1](value)
-                if text is not None and text != reduced[1](value):
-                    texts[str(key)] = text
+        for key in self._local.intersection(attributes):
+            value = attributes[key]
+            text = self._whole[key][1](value)
+            if text is not None and text != self._reduced[key][1](value):
+                texts[key] = text
         return texts
 
     def event_name(self, name: str) -> str:
@@ -110,7 +109,11 @@ def _reduction(row: Attribute, *, capture_text: bool) -> Reduce:
         number, is_list = _NUMBERS[row.type]
         return partial(_numbers, number) if is_list else number
     reduce = partial(_string, kind, capture_text)
-    return partial(_strings, kind, reduce) if row.type == "string[]" else (partial(_known, reduce) if kind.is_left_out else reduce)
+    return (
+        partial(_strings, kind, reduce)
+        if row.type == "string[]"
+        else (partial(_known, reduce) if kind.is_left_out else reduce)
+    )
 
 
 def _known(reduce: Reduce, value: Any) -> str | None:

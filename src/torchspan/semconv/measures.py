@@ -18,7 +18,7 @@ from torchspan.semconv._table import Attribute
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Instrument = Literal["histogram", "counter", "observable_up_down_counter", "observable_gauge", "gauge"]
+Instrument = Literal["histogram", "counter", "observable_up_down_counter", "observable_gauge"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,6 @@ class Gathered:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """The current value of another part of torchspan. It is read when a metric reader collects."""
-
-    instrument: ClassVar[Instrument] = "gauge"
-    of: tuple[Phase, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class RunningWork:
     """Number of pieces of long work that are running, read when a metric reader collects."""
 
@@ -114,7 +106,7 @@ class LongestRunning:
     of: tuple[Phase, ...] = ()
 
 
-Measure = Duration | RunDuration | Size | Count | Rows | Total | Gathered | Level | RunningWork | LongestRunning
+Measure = Duration | RunDuration | Size | Count | Rows | Total | Gathered | RunningWork | LongestRunning
 
 
 class Metric(str):

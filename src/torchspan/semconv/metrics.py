@@ -9,7 +9,6 @@ from torchspan.semconv.measures import (
     Count,
     Duration,
     Gathered,
-    Level,
     LongestRunning,
     Metric,
     Rows,
@@ -241,16 +240,6 @@ METRIC_PROFILE_CALLS = Metric(
     ENGINE_ID,
     input_limits.PROFILE_FIT,
     measure=Total(),
-)
-METRIC_PROFILE_DISTANCE = Metric(
-    "torchspan.input.profile.distance",
-    "1",
-    "Distance of the most frequent size of a dimension from the size for which the engine was optimized, as a share "
-    "of the latter. For example, 0.5 for size 4 or 12 if the engine was optimized for 8. Only dimensions that may "
-    "vary count. The value is the largest distance of all dimensions, over all calls so far.",
-    torchspan.CALL_MODULE,
-    ENGINE_ID,
-    measure=Level(),
 )
 METRIC_SPAN_EMITTED = Metric(
     "torchspan.span.emitted",

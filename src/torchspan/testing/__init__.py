@@ -16,35 +16,29 @@ Importing this imports neither torch nor torch_tensorrt nor the OpenTelemetry SD
 fixture `torchspan_trace` and the option `--torchspan-without-gpu`.
 """
 
-# General layout: `_capture` holds what tests ask of spans. `_replacements` holds the rows (what is replaced, by what, why);
-# `_switch` applies them. `_devices`, `_cuda`, `_streams` replace what belongs to torch, `_library` what belongs to
-# torch_tensorrt, `_tensorrt` what belongs to TensorRT; `_runtime` is TensorRT's runtime half, `_reference` the subgraph that
+# General layout: `_capture` holds what tests ask of spans. `_replacements` holds the rows (what is replaced, by what);
+# `_switch` applies them. `_devices`, `_cuda`, `_stand_in_answers` replace what belongs to torch, `_library` what belongs to
+# torch_tensorrt, `_stand_in_tensorrt` what belongs to TensorRT; `_runtime` is TensorRT's runtime half, `_reference` the subgraph that
 # runs in its place, `_engines` finds one by the other, in this process or in an `_engine_folder`.
 
 from __future__ import annotations
 
-import inspect
-import os
-
 from torchspan.testing import _switch
 from torchspan.testing._capture import CapturedTrace, capture
-from torchspan.testing._replacements import DURING_IMPORT, LIMITS, TENSORRT, TORCH, TORCH_TENSORRT, Replacement
 from torchspan.testing._stand_in_errors import NeedsGpuError, TooLateError, WithoutGpuError
 
 __all__ = [
     "CapturedTrace",
     "NeedsGpuError",
-    "Replacement",
     "TooLateError",
     "WithoutGpuError",
     "capture",
     "is_without_gpu",
-    "replacements",
     "without_gpu",
 ]
 
 
-def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
+def without_gpu() -> None:
     """Run Torch-TensorRT without a GPU in this process from now on. Everything that needs a GPU is replaced.
 
     torch_tensorrt's trace, lowering, partitioning and conversion, TensorRT's build with its engine bytes, and
@@ -53,52 +47,24 @@ def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
     initialized.
 
     Call it before torch_tensorrt or TensorRT is imported; torch may be imported already. The call itself does not import torch.
-    The import of TensorRT that follows does, if torch is installed. A second call changes only `engine_dir`.
+    The import of TensorRT that follows does, if torch is installed. A second call does nothing.
 
-    A call for which there is no replacement raises `NeedsGpuError` from then on. For an engine that was not built here,
+    A call for which there is no replacement raises `NeedsGpuError`, or torch's own error, from then on: CUDA graphs, layer times,
+    weight streaming, several GPUs, the C++ runtime, custom kernels. Numbers are PyTorch's, not TensorRT's. Durations of
+    deserializing, executing and refitting mean nothing. `tensor.device` is the CPU, and `tensor.is_cuda` is False. For an engine that was not built here,
     `deserialize_cuda_engine` returns None and logs an error, as TensorRT does for an engine that it cannot read.
 
-    Args:
-        engine_dir: The folder in which engines are kept with the graphs they were built from, so that they run in other
-            processes, too. Default: TORCHSPAN_ENGINE_DIR, else `torchspan` in the user's cache folder (XDG_CACHE_HOME,
-            `~/.cache`). It holds at most 500 engines and 2 GiB; the least recently used engines are removed. Its files are
-            pickles, which run code when read. A folder that belongs to another user, or that others may write to, is
-            therefore not used. In the folder torchspan reads only files that it wrote for this user: each file has a
-            digest under a key, `engines.key` in the user's cache folder.
+    Engines are kept with the graphs they were built from in `torchspan` in the user's cache folder (XDG_CACHE_HOME, `~/.cache`), so
+    that they run in other processes, too. It holds at most 500 engines and 2 GiB; the least recently used engines are removed. Its
+    files are pickles, which run code when read. A folder that belongs to another user, or that others may write to, is therefore
+    not used. In the folder torchspan reads only files that it wrote for this user: each has a digest under a key.
 
     Raises:
         TooLateError: torch_tensorrt is imported already, or CUDA is initialized.
-        TypeError: `engine_dir` is not a path.
     """
-    if engine_dir is not None and not isinstance(engine_dir, (str, os.PathLike)):
-        raise TypeError(f"engine_dir must be a path, a str or an os.PathLike, not {engine_dir!r}")
-    _switch.enable(engine_dir)
+    _switch.enable()
 
 
 def is_without_gpu() -> bool:
     """Return whether `without_gpu()` was called in this process."""
     return _switch.is_on()
-
-
-def replacements() -> tuple[Replacement, ...]:
-    """Return what `without_gpu()` replaces.
-
-    Returns:
-        A row for each replacement, in the order of replacing. Rows for other versions of the libraries are included.
-    """
-    return TORCH + TENSORRT + TORCH_TENSORRT
-
-
-def _table() -> str:
-    rows = (
-        f"{row.module}: {', '.join(row.names)}\n    {row.kind}: {row.does}\n    why: {row.why}"
-        for row in replacements()
-    )
-    during, limits = (f"{title}\n\n" + "\n".join(f"- {x}" for x in lines) for title, lines in _NOTES)
-    return "\n".join(("What is replaced:\n", *rows, "", during, "", limits, ""))
-
-
-_NOTES = (("While torch_tensorrt is being imported:", DURING_IMPORT), ("Limits:", LIMITS))
-
-if without_gpu.__doc__ is not None:  # python -OO
-    without_gpu.__doc__ = f"{inspect.cleandoc(without_gpu.__doc__)}\n\n{_table()}"

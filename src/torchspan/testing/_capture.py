@@ -8,9 +8,10 @@ import io
 import os
 import threading
 import weakref
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
+from torchspan._files import withheld
 from torchspan.traces import Searchable, Trace, read
 
 if TYPE_CHECKING:
@@ -29,11 +30,9 @@ class InstrumentSettings(TypedDict, total=False):
     detail: Literal["stages", "passes"] | None
     build_phases: Literal["auto", "on", "off"] | None
     heartbeat: float | None
-    capture: Literal["none", "text"] | None
-    log_correlation: bool | None
+    capture: Literal["local", "none", "text"] | None
     propagation: Literal["on", "links", "off"] | None
     without_gpu: bool | None
-    engine_dir: str | os.PathLike[str] | None
     ready_after: str | None
     sample_other: float | None
     sample_execute: float | None
@@ -47,15 +46,20 @@ class InstrumentSettings(TypedDict, total=False):
 
 
 # ------------------------------------------------------------------------------------------------------------------
+_Ended: TypeAlias = "tuple[ReadableSpan, Mapping[str, Any]]"
+"""A span that has ended, and the whole texts that belong to it."""
+
+
 class CapturedTrace(Searchable):
     """The spans that ended in a `capture()` block. While the block runs, those that have ended so far.
 
     They are the objects that `torchspan.traces.read` makes of a file: `trace.one(name)`, `trace.find(name)`,
-    `trace.below(span)`, `trace.self_time(span)`, `trace.outline()` and `trace.traces`.
+    `trace.below(span)`, `trace.self_time(span)`, `trace.outline()` and `trace.traces`. The attributes of torchspan's spans include the
+    whole texts of messages and guards, under keys that begin with `torchspan.local.`.
     """
 
     def __init__(self) -> None:
-        self._ended: list[ReadableSpan] = []
+        self._ended: list[_Ended] = []
         self._traces: tuple[int, list[Trace]] = (0, [])
 
     def __repr__(self) -> str:
@@ -67,9 +71,10 @@ class CapturedTrace(Searchable):
         number, traces = self._traces
         ended = self._ended[:]
         if number != len(ended):
-            from torchspan.sdk import _otlp_json as otlp
+            from torchspan.sdk._otlp_json import Encoder, lines
 
-            traces = read(io.BytesIO(otlp.line(ended))).traces
+            encode = Encoder().encode
+            traces = read(io.BytesIO(lines([encode(span, texts) for span, texts in ended]))).traces
             self._traces = len(ended), traces
         return traces
 
@@ -159,13 +164,13 @@ class _Captures:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lists: tuple[list[ReadableSpan], ...] = ()
+        self._lists: tuple[list[_Ended], ...] = ()
 
-    def add(self, spans: list[ReadableSpan]) -> None:
+    def add(self, spans: list[_Ended]) -> None:
         with self._lock:
             self._lists = (*self._lists, spans)
 
-    def remove(self, spans: list[ReadableSpan]) -> None:
+    def remove(self, spans: list[_Ended]) -> None:
         with self._lock:
             self._lists = tuple(list_ for list_ in self._lists if list_ is not spans)
 
@@ -178,8 +183,9 @@ class _Captures:
     def on_end(self, span: ReadableSpan) -> None:
         context = span.context
         if context is not None and context.trace_flags.sampled:
+            texts = withheld.of(context.trace_id, context.span_id).texts
             for list_ in self._lists:
-                list_.append(span)
+                list_.append((span, texts))
 
     def shutdown(self) -> None:
         """Nothing is held."""

@@ -74,19 +74,6 @@ def returns(value: Any) -> Callable[[Any, str], Any]:
     return make
 
 
-def returns_new(build: Callable[[], Any]) -> Callable[[Any, str], Any]:
-    """As `returns`, for values that the caller may change."""
-
-    def make(original: Any, _call: str) -> Any:
-        @functools.wraps(original)
-        def answer(*_args: Any, **_kwargs: Any) -> Any:
-            return build()
-
-        return answer
-
-    return make
-
-
 def stands_in(value: Any) -> Callable[[Any, str], Any]:
     """The object itself instead of the original."""
 
@@ -94,16 +81,6 @@ def stands_in(value: Any) -> Callable[[Any, str], Any]:
         return value
 
     return make
-
-
-def refuses(original: Any, call: str) -> Any:
-    """A function that raises NeedsGpuError naming the call."""
-
-    @functools.wraps(original)
-    def refuse(*_args: Any, **_kwargs: Any) -> Any:
-        raise NeedsGpuError(call)
-
-    return refuse
 
 
 def refuses_class(original: Any, call: str) -> Any:
@@ -151,36 +128,6 @@ class OnDevice:
     def __exit__(self, *_exc_info: object) -> None: ...
 
 
-def get_rng_state(_original: Any, _call: str) -> Any:
-    def get_rng_state(device: Any = "cuda") -> Any:
-        del device
-        return torch.get_rng_state()
-
-    return get_rng_state
-
-
-def get_rng_state_all(_original: Any, _call: str) -> Any:
-    def get_rng_state_all() -> list[Any]:
-        return [torch.get_rng_state()]
-
-    return get_rng_state_all
-
-
-def set_rng_state(_original: Any, _call: str) -> Any:
-    def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
-        del device
-        torch.set_rng_state(new_state)
-
-    return set_rng_state
-
-
-def set_rng_state_all(_original: Any, _call: str) -> Any:
-    def set_rng_state_all(new_states: Any) -> None:
-        torch.set_rng_state(next(iter(new_states)))
-
-    return set_rng_state_all
-
-
 def manual_seed(_original: Any, _call: str) -> Any:
     """Tensors "on the GPU" come from the CPU's generator, so that is the one to seed."""
 
@@ -188,17 +135,3 @@ def manual_seed(_original: Any, _call: str) -> Any:
         torch.default_generator.manual_seed(int(seed))
 
     return manual_seed
-
-
-def seed(_original: Any, _call: str) -> Any:
-    def seed() -> None:
-        torch.default_generator.seed()
-
-    return seed
-
-
-def initial_seed(_original: Any, _call: str) -> Any:
-    def initial_seed() -> int:
-        return int(torch.default_generator.initial_seed())
-
-    return initial_seed

@@ -90,16 +90,6 @@ def first_argument(original: Any, _call: str) -> Any:
     return init
 
 
-def grad_scaler(original: Any, _call: str) -> Any:
-    """`GradScaler.__init__`, whose device is "cuda" unless said otherwise."""
-
-    @functools.wraps(original)
-    def init(self: Any, device: Any = "cuda", *args: Any, **kwargs: Any) -> None:
-        original(self, on_cpu(device), *args, **kwargs)
-
-    return init
-
-
 def autocast(original: Any, _call: str) -> Any:
     """`autocast.__init__`: for "cuda", the CPU's autocast with the data type that CUDA's would have (float16)."""
 
@@ -127,17 +117,6 @@ def generator(original: Any, _call: str) -> Any:
             return issubclass(subclass, original)
 
     return GeneratorType(original.__name__, (original,), {"__doc__": original.__doc__, "__module__": "torch"})
-
-
-def data_loader(original: Any, _call: str) -> Any:
-    """`DataLoader.__init__`: memory is not pinned, and so nothing warns that it cannot be."""
-
-    @functools.wraps(original)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        self.pin_memory = False
-
-    return init
 
 
 def restore_location(original: Any, _call: str) -> Any:

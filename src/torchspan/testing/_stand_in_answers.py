@@ -16,7 +16,6 @@ from torchspan.testing._cuda import (
     OnDevice,
     for_program,
     returns,
-    returns_new,
     stands_in,
 )
 from torchspan.testing._cuda import (
@@ -146,7 +145,6 @@ ZERO = returns(0)
 TRUE = returns(True)
 FALSE = returns(False)
 TEXT = returns("")
-DICT = returns_new(dict)
 NAME = returns(_PROPERTIES.name)
 CAPABILITY = returns((_PROPERTIES.major, _PROPERTIES.minor))
 PROPERTIES = returns(_PROPERTIES)

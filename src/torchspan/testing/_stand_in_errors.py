@@ -27,23 +27,15 @@ class NeedsGpuError(WithoutGpuError):
     """
 
     def __init__(self, call: str, advice: str = "") -> None:
+        super().__init__(call, advice)
         self.call = call
-        super().__init__(
-            f"{call} needs a GPU. This process runs without one (torchspan.testing.without_gpu()), and nothing here can "
-            f"stand in for it. {advice or _DEFAULT_ADVICE}"
+        self._advice = advice or _DEFAULT_ADVICE
+
+    def __str__(self) -> str:
+        return (
+            f"{self.call} needs a GPU. This process runs without one (torchspan.testing.without_gpu()), and nothing here can "
+            f"stand in for it. {self._advice}"
         )
 
-    def __reduce__(self) -> tuple[object, ...]:  # the message is not an argument: exceptions cross process borders
-        return (_rebuilt, (self.call, str(self)))
 
-
-_DEFAULT_ADVICE = (
-    "Run this part on a machine with a GPU, or guard it with `if not torchspan.testing.is_without_gpu()`; "
-    "torchspan.testing.replacements() lists what runs."
-)
-
-
-def _rebuilt(call: str, message: str) -> NeedsGpuError:
-    error = NeedsGpuError(call)
-    error.args = (message,)
-    return error
+_DEFAULT_ADVICE = "Run this part on a machine with a GPU, or guard it with `if not torchspan.testing.is_without_gpu()`."

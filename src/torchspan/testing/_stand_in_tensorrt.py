@@ -50,7 +50,7 @@ def deserialize(original: Any, _call: str) -> Any:
 _UNKNOWN = (
     "The stand-in for a GPU (torchspan run --without-gpu, torchspan.testing.without_gpu) did not build this engine, so there "
     "is nothing to run in its place. It runs what Torch-TensorRT built under the stand-in, in this process or in another one "
-    "with the same engine folder (TORCHSPAN_ENGINE_DIR). Build the engine again here, or run this on a machine with a GPU."
+    "with the same cache folder (XDG_CACHE_HOME). Build the engine again here, or run this on a machine with a GPU."
 )
 
 

@@ -6,17 +6,14 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-import os
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from torchspan._base.imports import AroundImport
-from torchspan.environment_variables import TORCHSPAN_ENGINE_DIR
 from torchspan.testing._replacements import TENSORRT, TORCH, TORCH_TENSORRT, Replacement
 from torchspan.testing._stand_in_errors import TooLateError
 
@@ -24,14 +21,13 @@ _MISSING = object()
 _TENSORRT = ("tensorrt", "tensorrt_rtx")
 _lock = threading.Lock()
 _is_on = False
-_engine_dir: Path | None = None
 
 applied: dict[str, Any] = {}
 """Dotted name -> what it was replaced with, for every name replaced so far."""
 
 
-def enable(engine_dir: str | os.PathLike[str] | None) -> None:
-    global _is_on, _engine_dir
+def enable() -> None:
+    global _is_on
     with _lock:
         if not _is_on:
             _check_in_time()
@@ -43,11 +39,6 @@ def enable(engine_dir: str | os.PathLike[str] | None) -> None:
                 if name in sys.modules:
                     _apply_to_tensorrt(name)
             _is_on = True
-        chosen = engine_dir or (None if _engine_dir else os.environ.get(TORCHSPAN_ENGINE_DIR))
-        if chosen:
-            _engine_dir = Path(chosen).expanduser().absolute()
-            if "torchspan.testing._engines" in sys.modules:
-                _share_engines()
 
 
 def is_on() -> bool:
@@ -109,8 +100,8 @@ def _share_engines() -> None:
     from torchspan.testing import _engines
     from torchspan.testing._engine_folder import EngineFolder, default_folder
 
-    folder = _engine_dir or default_folder()
-    _engines.share(None if folder is None else EngineFolder(folder, is_chosen=_engine_dir is not None))
+    folder = default_folder()
+    _engines.share(None if folder is None else EngineFolder(folder))
 
 
 def _apply(rows: tuple[Replacement, ...], home: ModuleType | None = None) -> None:
@@ -123,7 +114,7 @@ def _apply(rows: tuple[Replacement, ...], home: ModuleType | None = None) -> Non
         if module is None:
             continue
         maker = _maker(row.maker)
-        for name in row.names:
+        for name in row.names.split():
             _replace(module, name, row, maker)
 
 
@@ -151,8 +142,8 @@ def _replace(module: ModuleType, path: str, row: Replacement, maker: Any) -> Non
         return
     call = f"{row.module}.{path}"
     new = maker(original, call)
-    if row.kind in {"answers", "refuses"}:
-        _mark(new)
+    if row.is_stand_in:  # tells observers that no GPU and no TensorRT runtime stands behind this name
+        new.__torchspan_stand_in__ = True
     setattr(owner, name, new)
     home: Any = sys.modules.get(str(getattr(original, "__module__", "")))
     if home is not None and getattr(home, name, None) is original:  # re-exported: torch.cuda.memory, torch.cuda.streams
@@ -164,8 +155,3 @@ def _get(owner: Any, name: str) -> Any:
     """As getattr, except that a class method keeps its `__func__` and a module proxy is not asked for what it lacks."""
     owner = getattr(owner, "_target_module", owner)  # torch_tensorrt's `tensorrt` proxy prints what it does not find
     return getattr(owner, name, _MISSING)
-
-
-def _mark(new: Any) -> None:
-    """Tell observers that no GPU and no TensorRT runtime stands behind this name."""
-    new.__torchspan_stand_in__ = True

@@ -38,7 +38,7 @@ class Part(enum.Enum):
 class Message(dict[str, Any]):
     """A message of OTLP: its fields, each with a Part for a text, `Attributes`, `Ids`, `Value` or another message.
 
-    A field that is not here has numbers, booleans and constants.
+    A field that is not here has numbers and booleans.
     """
 
 
@@ -139,4 +139,4 @@ WITHOUT_TEXT = frozenset(
         "value",
     }
 )
-"""Fields that hold numbers, booleans and constants."""
+"""Fields that hold numbers and booleans."""

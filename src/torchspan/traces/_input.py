@@ -9,22 +9,19 @@ import gzip
 import io
 import json
 import os
-import re
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
 from torchspan.traces._otlp import UnreadableError
 
 LONGEST_DOCUMENT = 256 * 1024 * 1024
-"""Bytes of one document, a line or one that is printed over several lines; a longer one is skipped."""
+"""Bytes of one document, a line; a longer one is skipped."""
 
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_ESCAPED = re.compile(rb"\\.", re.DOTALL)
-_REQUEST = b'{"resource'
 _CHUNK = 1024 * 1024
 
 Source = str | os.PathLike[str] | BinaryIO
@@ -35,10 +32,6 @@ Loads = Callable[[str], Any]
 
 Document = tuple[str, Any]
 """Where a document stands, and the document, or an UnreadableError that says what is wrong with it."""
-
-
-class _IncompleteError(UnreadableError):
-    """The text is the beginning of a document."""
 
 
 @contextlib.contextmanager
@@ -71,7 +64,7 @@ def every_document(sources: Iterable[Source], loads: Loads = json.loads) -> Iter
 
 
 def documents(file: BinaryIO, loads: Loads = json.loads, longest: int = LONGEST_DOCUMENT) -> Iterator[Document]:
-    """The JSON documents of a file from its current position on: one a line, or each printed over several lines.
+    """The JSON documents of a file from its current position on, one a line.
 
     gzip is unpacked and a byte order mark left out. Of a file that is cut off, or still written, all whole documents
     are found. A document of more than `longest` bytes is skipped; in a pipe it ends the reading, since a pipe
@@ -80,8 +73,8 @@ def documents(file: BinaryIO, loads: Loads = json.loads, longest: int = LONGEST_
     buffered = io.BufferedReader(cast("io.RawIOBase", file))
     try:
         is_packed = buffered.peek(2)[:2] == _GZIP
-        stream: _Stream = gzip.GzipFile(fileobj=buffered) if is_packed else buffered
-        yield from _Lines(stream, loads, longest, has_end=_is_regular(file)).documents()
+        stream = cast("BinaryIO", gzip.GzipFile(fileobj=buffered) if is_packed else buffered)
+        yield from _documents(stream, loads, longest, has_end=_is_regular(file))
     finally:
         buffered.detach()  # else it would close the caller's file
 
@@ -93,89 +86,26 @@ def _is_regular(file: BinaryIO) -> bool:
         return True
 
 
-class _Stream(Protocol):
-    def readline(self, size: int, /) -> bytes: ...
-
-
-class _Lines:
-    """Lines of a stream, put together to documents."""
-
-    def __init__(self, stream: _Stream, loads: Loads, longest: int, *, has_end: bool) -> None:
-        self._stream = stream
-        self._loads = loads
-        self._longest = longest
-        self._has_end = has_end
-        self._is_over = False
-        self._number = 0  # of the line that was read last
-        self._damage: Document | None = None
-
-    def documents(self) -> Iterator[Document]:
-        line = self._next()
-        while line:
-            place = f"line {self._number}"
-            after = None
-            if line.strip():
-                document = _parsed(line, self._loads, self._longest)
-                if isinstance(document, _IncompleteError) and _depth(line) > 0:
-                    text, after = self._several(line)
-                    document = _parsed(text, self._loads, self._longest)
-                if isinstance(document, _IncompleteError) and after:
-                    document = UnreadableError("not JSON")  # another document follows: nothing is missing at the end
-                yield place, document
-            line = self._next() if after is None else after
-        if self._damage is not None:
-            yield self._damage
-
-    def _next(self) -> bytes:
-        """The next line with its newline (the last one may have none); empty at the end. A long one is cut short."""
-        if self._is_over:
-            return b""
+def _documents(stream: BinaryIO, loads: Loads, longest: int, *, has_end: bool) -> Iterator[Document]:
+    number, is_over = 0, False
+    while not is_over:
         try:
-            line = self._stream.readline(self._longest + 1)
-            if len(line) > self._longest and not line.endswith(b"\n"):
-                self._skip()
+            line = stream.readline(longest + 1)
+            if len(line) > longest and not line.endswith(b"\n"):
+                is_over = not has_end
+                while has_end and (more := stream.readline(_CHUNK)) and not more.endswith(b"\n"):
+                    pass
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             # What is packed is damaged or ends too early, and the bytes since the last newline are lost.
             what = "cut off" if isinstance(error, EOFError) else "damaged"
-            self._damage = f"after line {self._number}", UnreadableError(f"{what} (packed with gzip)")
-            return b""
-        self._number += 1
-        return line.removeprefix(_BYTE_ORDER_MARK) if self._number == 1 else line
-
-    def _skip(self) -> None:
-        """Read to the end of the line. Of what need not have an end nothing more is read."""
-        if not self._has_end:
-            self._is_over = True
+            yield f"after line {number}", UnreadableError(f"{what} (packed with gzip)")
             return
-        while (more := self._stream.readline(_CHUNK)) and not more.endswith(b"\n"):
-            pass
-
-    def _several(self, first: bytes) -> tuple[bytes, bytes]:
-        """The document that begins with this line and ends on a later one, and the line after it.
-
-        A line that begins a request is not part of it: a writer was stopped in the middle of a line, and another one
-        continued. In a list of requests it is one of them.
-        """
-        lines, depth, length = [first], _depth(first), len(first)
-        is_list = first.lstrip().startswith(b"[")
-        while line := self._next():
-            if line.startswith(_REQUEST) and not is_list:
-                return b"".join(lines), line
-            lines.append(line)
-            depth += _depth(line)
-            length += len(line)
-            if depth <= 0 or length > self._longest:
-                return b"".join(lines), self._next()
-        return b"".join(lines), b""
-
-
-def _depth(line: bytes) -> int:
-    """How many brackets the line opens and does not close; 0 where a string is cut off, which only a torn line is."""
-    pieces = _ESCAPED.sub(b"", line).split(b'"')  # outside and inside of strings by turns
-    if len(pieces) % 2 == 0:
-        return 0
-    rest = b"".join(pieces[::2])
-    return rest.count(b"{") + rest.count(b"[") - rest.count(b"}") - rest.count(b"]")
+        if not line:
+            return
+        number += 1
+        text = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
+        if text.strip():
+            yield f"line {number}", _parsed(text, loads, longest)
 
 
 def _parsed(text: bytes, loads: Loads, longest: int) -> Any:
@@ -191,7 +121,6 @@ def _parsed(text: bytes, loads: Loads, longest: int) -> Any:
     except RecursionError:
         return UnreadableError("nested too deeply")
     except ValueError:
-        is_torn = not text.endswith(b"\n") or _depth(text) > 0
-        if is_torn and text.lstrip().startswith((b"{", b"[")):
-            return _IncompleteError("cut off (the program was stopped while writing, or still writes)")
+        if text.startswith((b"{", b"[")) and not text.endswith(b"\n"):
+            return UnreadableError("cut off (the program was stopped while writing, or still writes)")
         return UnreadableError("not JSON")

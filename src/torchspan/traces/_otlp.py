@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Documents of OTLP JSON to spans.
 
-Formats: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding, and what protobuf's own JSON mapping makes
-of the same messages (https://protobuf.dev/programming-guides/json/): ids in base64, and the names of fields as they
-stand in the schema where the writer keeps them.
+Format: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
 """
 
 from __future__ import annotations
@@ -16,18 +14,11 @@ from typing import Any
 
 from torchspan.traces._file_spans import Attributes, Link, Span, SpanEvent
 
-_STATUS_ERROR = (2, "2", "STATUS_CODE_ERROR")
-_KINDS = {
-    key: kind
-    for number, kind in enumerate(("internal", "server", "client", "producer", "consumer"), 1)
-    for key in (number, str(number), f"SPAN_KIND_{kind.upper()}")
-}
-_BASE64 = {22: 16, 24: 16, 11: 8, 12: 8}
-"""Length of an id in base64, with padding or without, and its bytes."""
+_STATUS_ERROR = 2
+_KINDS = {1: "internal", 2: "server", 3: "client", 4: "producer", 5: "consumer"}
 _LOWER_HEX = re.compile(r"(?:[0-9a-f]{16}){1,2}")
 _LONGEST_ID = 32
 """Hexadecimal digits of a trace id."""
-_STANDARD_ALPHABET = str.maketrans("-_", "+/")
 
 
 class UnreadableError(Exception):
@@ -55,7 +46,7 @@ def raw_spans(document: Any, place: str, resources: dict[str, Attributes]) -> It
             resource = resources.get(key)
             if resource is None:
                 resource = resources[key] = _attributes(attributes)
-            for scope_spans in mappings(_get(resource_spans, "scopeSpans")):
+            for scope_spans in mappings(resource_spans.get("scopeSpans")):
                 scope = sys.intern(_text(mapping(scope_spans.get("scope")).get("name")))
                 spans = scope_spans.get("spans")
                 for raw in spans if isinstance(spans, list) else ():
@@ -65,11 +56,10 @@ def raw_spans(document: Any, place: str, resources: dict[str, Attributes]) -> It
 
 def _requested(request: Any) -> list[Any]:
     """The value of `resourceSpans`."""
-    groups = _get(mapping(request), "resourceSpans")
+    groups = mapping(request).get("resourceSpans")
     if isinstance(groups, list):
         return groups
-    keys = {camel(key) for key in mapping(request)}
-    kind = next((what for what in ("Metrics", "Logs", "Profiles") if f"resource{what}" in keys), None)
+    kind = next((what for what in ("Metrics", "Logs", "Profiles") if f"resource{what}" in mapping(request)), None)
     raise UnreadableError(f"OTLP {kind.lower()}, not traces" if kind else "JSON, but not OTLP (no resourceSpans)")
 
 
@@ -82,18 +72,18 @@ def span_of(raw: Any, scope: str, resource: Attributes) -> Span:
     return Span(
         trace_id=_id(raw, "traceId"),
         span_id=_id(raw, "spanId"),
-        parent_id=_id(raw, "parentSpanId") if _get(raw, "parentSpanId") else "",
+        parent_id=_id(raw, "parentSpanId") if raw.get("parentSpanId") else "",
         name=sys.intern(_text(raw.get("name"))) or "(no name)",
         start_ns=_time(raw, "startTimeUnixNano"),
         end_ns=_time(raw, "endTimeUnixNano"),
         attributes=_attributes(raw.get("attributes")),
         events=tuple(map(_event, mappings(events))) if events else (),
-        is_error=status.get("code") in _STATUS_ERROR,
+        is_error=status.get("code") == _STATUS_ERROR,
         status_message=_text(status.get("message")),
         scope=scope,
         resource=resource,
         links=tuple(_links(links)) if links else (),
-        kind=_kind(raw.get("kind")),
+        kind=_KINDS.get(raw["kind"], "") if isinstance(raw.get("kind"), int) else "",
     )
 
 
@@ -114,20 +104,12 @@ def _links(raw: Any) -> Iterator[Link]:
             continue
 
 
-def _kind(value: Any) -> str:
-    return _KINDS.get(value, "") if isinstance(value, (int, str)) else ""
-
-
 def _id(raw: Mapping[str, Any], key: str) -> str:
-    value = _get(raw, key)
+    value = raw.get(key)
     if not isinstance(value, str) or not value:
         raise UnreadableError(f"no {key}")
     if _LOWER_HEX.fullmatch(value):
         return sys.intern(value)
-    if len(value) in _BASE64:
-        decoded = _from_base64(value)
-        if len(decoded) == _BASE64[len(value)]:
-            return sys.intern(decoded.hex())
     if len(value) > _LONGEST_ID:
         raise UnreadableError(f"{key} is longer than {_LONGEST_ID} digits")
     try:
@@ -136,19 +118,10 @@ def _id(raw: Mapping[str, Any], key: str) -> str:
         raise UnreadableError(f"{key} is not hexadecimal") from None
 
 
-def _from_base64(value: str) -> bytes:
-    """The bytes of base64 in either alphabet, with padding or without; nothing where it is something else."""
-    text = value.rstrip("=").translate(_STANDARD_ALPHABET)
-    try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except ValueError:
-        return b""
-
-
 def _time(raw: Mapping[str, Any], key: str) -> int:
     try:
-        value = int(_get(raw, key))
-    except (TypeError, ValueError, OverflowError):
+        value = int(raw[key])
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise UnreadableError(f"no {key}") from None
     if not 0 <= value < 2**64:
         raise UnreadableError(f"{key} is not a time")
@@ -195,43 +168,6 @@ def mappings(value: Any) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-_SNAKE = re.compile(r"_([a-z])")
-
-
-def _capital(match: re.Match[str]) -> str:
-    return match[1].upper()
-
-
-def camel(key: str) -> str:
-    """`traceId` of `trace_id`: the name that a field has in OTLP's JSON."""
-    return _SNAKE.sub(_capital, key)
-
-
-def _in_schema(key: str) -> str:
-    """`trace_id` of `traceId`."""
-    return re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", key)
-
-
-def _get(raw: Mapping[str, Any], key: str) -> Any:
-    """The value of a field under its name in JSON, or else under its name in the schema; None without one."""
-    child = raw.get(key)
-    return raw.get(_IN_SCHEMA[key]) if child is None else child
-
-
-_IN_SCHEMA = {
-    key: _in_schema(key)
-    for key in (
-        "resourceSpans",
-        "scopeSpans",
-        "traceId",
-        "spanId",
-        "parentSpanId",
-        "startTimeUnixNano",
-        "endTimeUnixNano",
-        "timeUnixNano",
-    )
-}
-
 _READERS: dict[str, Callable[[Any], Any]] = {
     "stringValue": _text,
     "boolValue": bool,
@@ -241,4 +177,3 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "arrayValue": lambda raw: [_value(item) for item in mappings(mapping(raw).get("values"))],
     "kvlistValue": lambda raw: _attributes(mapping(raw).get("values")),
 }
-_READERS |= {_in_schema(key): read for key, read in _READERS.items()}

@@ -205,10 +205,9 @@ class TraceFile(FileContent, Searchable):
 def read(*sources: Source) -> TraceFile:
     """Read the spans of files as one.
 
-    A file contains OTLP JSON: one request a line, as the file exporters of torchspan and of the Collector write it, requests
-    printed over several lines, or a list of requests. Both OTLP's spelling and that of protobuf's JSON mapping (base64 ids,
-    names of enumerations, snake_case keys) are understood, plain or compressed with gzip. What cannot be read is listed in
-    `problems`. The other lines, and the other spans of a line, are read. A last line that is still being written is a
+    A file contains OTLP JSON, plain or compressed with gzip: on each line one request, as the file exporters of torchspan and
+    of the Collector write it, or a list of requests (`jq -c .` makes one line of a document that is printed over several). What
+    cannot be read is listed in `problems`. The other lines, and the other spans of a line, are read. A last line that is still being written is a
     problem too: read the file again later. A span that was written twice is read once. Pipes are read to their end. A
     document longer than 256 MiB is left out.
 

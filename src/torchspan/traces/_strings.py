@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from torchspan.traces._fields import DOCUMENT, WITHOUT_TEXT, Attributes, Ids, Message, Part, Value
 from torchspan.traces._input import Source, every_document
-from torchspan.traces._otlp import UnreadableError, camel
+from torchspan.traces._otlp import UnreadableError
 from torchspan.traces._read import FileContent
 
 
@@ -37,7 +37,7 @@ class FileStrings(FileContent):
     """The distinct strings of one or several files, by their place.
 
     A place without strings is an attribute that has only numbers or booleans, or a field that OTLP does not have. Times, counts,
-    hexadecimal ids, and the names of OTLP's own fields and constants are left out.
+    hexadecimal ids, and the names of OTLP's own fields are left out.
 
     Attributes:
         problems: The first 100 places that could not be read.
@@ -94,7 +94,6 @@ Found = tuple[Place, str | None]
 
 _NUMBER = re.compile(r"-?[0-9]{1,20}|NaN|-?Infinity")
 _ID = re.compile(r"(?:[0-9a-fA-F]{16}){0,2}")
-_CONSTANT = re.compile(r"(?:SPAN_KIND|STATUS_CODE|SEVERITY_NUMBER|AGGREGATION_TEMPORALITY)_[A-Z0-9_]{1,32}")
 
 
 def _walk(document: Any) -> Iterator[Found]:
@@ -107,7 +106,7 @@ def _walk(document: Any) -> Iterator[Found]:
             if "scope" in message:
                 scope = _scope_name(value)
             for key, item in value.items():
-                kind = message.get(camel(key))
+                kind = message.get(key)
                 if isinstance(kind, Message):
                     pending.append((item, kind, key, scope))
                 else:
@@ -168,10 +167,9 @@ def _texts(value: Any) -> Iterator[str]:
             pending += [(child, name) for child in item]
         elif isinstance(item, dict):
             for key, child in item.items():
-                camel_name = camel(key)
-                if camel_name not in _OF_VALUES:
+                if key not in _OF_VALUES:
                     yield key
-                pending.append((child, camel_name))
+                pending.append((child, key))
 
 
 def _others(value: Any, field_name: str, scope: str) -> Iterator[Found]:
@@ -179,14 +177,14 @@ def _others(value: Any, field_name: str, scope: str) -> Iterator[Found]:
     if value is None:
         return
     place = Place(scope, Part.OTHER, field_name)
-    is_known = camel(field_name) in WITHOUT_TEXT
+    is_known = field_name in WITHOUT_TEXT
     if not is_known and field_name:
         yield place, None
     pending = [value]
     while pending:
         item = pending.pop()
         if isinstance(item, str):
-            if not is_known or not (_NUMBER.fullmatch(item) or _CONSTANT.fullmatch(item)):
+            if not is_known or not _NUMBER.fullmatch(item):
                 yield place, item
         elif isinstance(item, list):
             pending += item

@@ -29,7 +29,7 @@ VALUES_LIMIT = 50
 OUTSIDE = trace.set_span_in_context(trace.INVALID_SPAN, Context())
 """A context in which no span is current. The SDK takes an empty one for the current one."""
 
-_METHODS = {"histogram": "record", "gauge": "set", "counter": "add"}
+_METHODS = {"histogram": "record", "counter": "add"}
 
 
 class Instruments:
@@ -57,14 +57,12 @@ class Instruments:
             )
         if metric.instrument == "counter":
             return self._meter.create_counter(str(metric), **described)
-        if metric.instrument == "gauge":
-            return self._meter.create_gauge(str(metric), **described)
         if metric.instrument == "observable_gauge":
             return self._meter.create_observable_gauge(str(metric), [self._observe_longest], **described)
         return self._meter.create_observable_up_down_counter(str(metric), [self._observe_running], **described)
 
     def write(self, metric: Metric, number: float, facts: Mapping[str, Any], context: Context = OUTSIDE) -> None:
-        """Record a value of a histogram or a gauge, or add `number` to a counter, with the metric's attributes from `facts`.
+        """Record a value of a histogram, or add `number` to a counter, with the metric's attributes from `facts`.
 
         Args:
             context: Contains the span that an exemplar of a histogram refers to, if the span is sampled. For other

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections import Counter
 from collections.abc import Callable
 from contextvars import Token
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from opentelemetry import context as context_api
 from opentelemetry import trace
@@ -23,12 +22,11 @@ from opentelemetry.trace import (
     StatusCode,
     Tracer,
     TracerProvider,
-    get_current_span,
 )
 
 from torchspan import semconv
 from torchspan._files import withheld
-from torchspan._files.withheld import WithheldEvent
+from torchspan._files.withheld import LOCAL, NOTHING, Withheld, WithheldEvent, event_key
 from torchspan._sampling import STARTED_BY
 from torchspan._sampling.rules import SamplingRules
 from torchspan.engine import Attributes, Callback, Event, Occurrence
@@ -41,39 +39,10 @@ from torchspan.writer._own_files import OwnFiles, aside
 from torchspan.writer._parents import SpanParents
 from torchspan.writer._tracer import TracerOf, TracerSource, rules_of, start_kept
 
-# --- trace ids on log records ---------------------------------------------------------------------------------------
-SERVICE_NAME = "service.name"
-
-
-class RecordMarker:
-    """Writes the same attributes as opentelemetry-instrumentation-logging, with the same names and formats.
-
-    A record that has these attributes already, from that package or from the program, is not changed.
-    """
-
-    def __init__(self, provider: Callable[[], TracerProvider]) -> None:
-        self._provider = provider
-
-    def mark(self, record: logging.LogRecord) -> None:
-        """Add trace id and span id (32 and 16 hexadecimal digits, both `0` without a span), the sampled flag, and the service."""
-        attributes = vars(record)
-        if "otelTraceID" in attributes or "otelSpanID" in attributes:
-            return
-        span = get_current_span().get_span_context()
-        attributes["otelTraceID"] = format(span.trace_id, "032x") if span.is_valid else "0"
-        attributes["otelSpanID"] = format(span.span_id, "016x") if span.is_valid else "0"
-        attributes["otelTraceSampled"] = span.is_valid and span.trace_flags.sampled
-        attributes.setdefault("otelServiceName", self._service_name())
-
-    def _service_name(self) -> str:
-        """The name from the provider's resource, which only the SDK has; empty without an SDK."""
-        resource: Any = getattr(self._provider(), "resource", None)
-        return "" if resource is None else str(resource.attributes.get(SERVICE_NAME) or "")
-
-
-# ------------------------------------------------------------------------------------------------------------------
 STEPS_LIMIT = 20
 """Maximum number of kinds of steps that are listed on a span."""
+
+Capture = Literal["none", "local", "text"]
 
 
 @dataclass(slots=True)
@@ -97,7 +66,7 @@ class SpanWriter:
     Args:
         tracer_provider: The provider to use instead of the global one.
         parents: Counts work that is folded outside every event.
-        capture_text: Whether exception messages, and lines of a library's log, are recorded whole.
+        capture: Who gets texts whole: nobody, the user's own file and `capture()`, or exporters as well.
         exceptions: Records exceptions. Default: as events of spans.
         spans_per_trace: The maximum number of spans in a trace. Further work is folded into the span around it.
         tracer_of, holds: See `TracerSource`.
@@ -108,7 +77,7 @@ class SpanWriter:
         tracer_provider: TracerProvider | None = None,
         *,
         parents: SpanParents | None = None,
-        capture_text: bool = False,
+        capture: Capture = "none",
         exceptions: ExceptionSignal | None = None,
         spans_per_trace: int = SPANS_PER_TRACE,
         tracer_of: TracerOf | None = None,
@@ -116,7 +85,7 @@ class SpanWriter:
     ) -> None:
         self._tracers = TracerSource(tracer_provider, tracer_of, holds)
         parents = parents or SpanParents()
-        self._capture_text = capture_text
+        self._capture = capture
         self.recorded = 0
         """Number of started spans that record, except imports, which do not show any work of the libraries."""
         self.unsampled = 0
@@ -127,8 +96,6 @@ class SpanWriter:
         self._budget = Budget(spans_per_trace)
         self._folding = Folding(parents)
         self._exceptions = exceptions or SpanEvents()
-        self.mark_record = RecordMarker(self._tracers.provider).mark
-        """Adds the ids of the current span to a record of Python's logging."""
         self.callback = Callback("writing spans", self._start, self._end, leave=self._leave)
 
     def look_for_provider(self) -> None:
@@ -218,7 +185,7 @@ class SpanWriter:
         if span is None:
             self._folding.fold(event, self._raised(event, opened))
             return
-        kept_back: list[WithheldEvent] = []
+        kept_back = NOTHING
         try:
             if span.is_recording():
                 kept_back = self._describe(event, span, self._raised(event, opened))
@@ -243,8 +210,8 @@ class SpanWriter:
             return None
         return self._exceptions.on_span(event, _inside(event, opened))
 
-    def _describe(self, event: Event, span: Span, raised: Occurrence | None) -> list[WithheldEvent]:
-        """Write the attributes, events and status of a span. Returns the events that are log records instead of span events."""
+    def _describe(self, event: Event, span: Span, raised: Occurrence | None) -> Withheld:
+        """Write the attributes, events and status of a span. Returns what the program's exporters do not get of it."""
         facts = {**event.additions, **_steps(event)}
         if event.is_incomplete:
             facts[semconv.INCOMPLETE] = True
@@ -252,21 +219,35 @@ class SpanWriter:
             facts[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
         if event.phase is COMPILE and not event.is_incomplete:
             facts[semconv.COMPILE_OUTCOME] = compile_outcome({**event.attributes, **facts})
-        kept_back = []
-        for occurrence in (*event.occurrences, *(() if raised is None else (raised,))):
+        texts = self._local_texts({**event.attributes, **facts}, LOCAL)
+        occurrences = [*event.occurrences, *(() if raised is None else (raised,))]
+        occurrences.sort(key=_is_logged)  # the file has them behind the span's own
+        withheld_events = []
+        for index, occurrence in enumerate(occurrences, len(getattr(span, "events", ()))):
             name, attributes = semconv.event_name(occurrence.name), self._emitted(occurrence.attributes)
-            if type(occurrence) is LoggedException:
-                kept_back.append(WithheldEvent(name, attributes, occurrence.time_ns))
+            texts.update(self._local_texts(occurrence.attributes, event_key(index, "")))
+            if _is_logged(occurrence):
+                withheld_events.append(WithheldEvent(name, attributes, occurrence.time_ns))
             else:
                 span.add_event(name, attributes, occurrence.time_ns)
         attributes = self._emitted(facts)
         span.set_attributes(attributes)
         if semconv.ERROR_TYPE in attributes:
             span.set_status(Status(StatusCode.ERROR, attributes.get(semconv.BUILD_ERROR)))
-        return kept_back
+        return Withheld(withheld_events, texts)
+
+    def _local_texts(self, facts: Attributes, prefix: str) -> dict[str, Any]:
+        """The whole texts for the user's own file, of which exporters get a part."""
+        if self._capture != "local":
+            return {}
+        return {f"{prefix}{key}": text for key, text in semconv.whole_texts(facts).items()}
 
     def _emitted(self, facts: Attributes) -> dict[str, Any]:
-        return semconv.emitted(facts, capture_text=self._capture_text)
+        return semconv.emitted(facts, capture_text=self._capture == "text")
+
+
+def _is_logged(occurrence: Occurrence) -> bool:
+    return type(occurrence) is LoggedException
 
 
 def _is_refused(own: SpanContext, around: SpanContext, tracer: Tracer) -> bool:

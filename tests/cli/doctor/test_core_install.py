@@ -97,7 +97,7 @@ def test_doctor_says_that_nothing_configures_the_sdk_and_names_the_extra(core_in
         "summary": "No configurator is installed: nothing configures the SDK under `opentelemetry-instrument`, "
         "unless the program does it.",
         "remedy": "Install OpenTelemetry's own: pip install 'torchspan[auto]'",
-        "facts": {"variable": None, "found": []},
+        "facts": {},
     }
 
 

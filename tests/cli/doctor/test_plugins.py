@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sampler, the id generator and the resource detector: present value, and what to set."""
+"""The sampler and the id generator: present value, and what to set."""
 
 import pytest
 
@@ -15,7 +15,25 @@ OWN = "Only OpenTelemetry's configurator reads it; a program that creates its ow
     [
         (None, None, State.NOTE, f"OTEL_TRACES_SAMPLER is not set: parentbased_always_on decides. {FOREIGN}"),
         ("always_on", None, State.NOTE, f"OTEL_TRACES_SAMPLER=always_on. {FOREIGN}"),
-        ("traceidratio", "0.1", State.NOTE, f"OTEL_TRACES_SAMPLER=traceidratio. {FOREIGN}"),
+        ("traceidratio", "1.0", State.NOTE, f"OTEL_TRACES_SAMPLER=traceidratio with 1. {FOREIGN}"),
+        (
+            "parentbased_traceidratio",
+            "0.01",
+            State.WARNING,
+            (
+                "OTEL_TRACES_SAMPLER=parentbased_traceidratio with 0.01 drops 99 of 100 traces, whatever they contain: of the "
+                "compilations in these, the metrics alone remain."
+            ),
+        ),
+        (
+            "traceidratio",
+            None,
+            State.FAILED,
+            (
+                "OTEL_TRACES_SAMPLER=traceidratio with a ratio of 1: OTEL_TRACES_SAMPLER_ARG=, where a number from 0 to 1 is "
+                "expected."
+            ),
+        ),
         (
             "parentbased_traceidratio",
             "ten",
@@ -25,7 +43,12 @@ OWN = "Only OpenTelemetry's configurator reads it; a program that creates its ow
                 "from 0 to 1 is expected."
             ),
         ),
-        ("always_off", None, State.WARNING, "OTEL_TRACES_SAMPLER=always_off: no trace is recorded."),
+        (
+            "always_off",
+            None,
+            State.WARNING,
+            "OTEL_TRACES_SAMPLER=always_off: no trace that begins in the program is recorded.",
+        ),
         (
             "parentbased_always_off",
             None,
@@ -62,7 +85,21 @@ def test_the_sampler_is_said_with_its_present_value(rows, value, argument, state
     row = rows(**{name: text for name, text in variables.items() if text is not None})["sdk.sampler"]
 
     assert (row.state, row.summary) == (state, summary)
-    assert row.facts == {"variable": value, "argument": argument}
+
+
+@pytest.mark.parametrize("argument", ["nan", "7", "-1", "a"])
+def test_a_ratio_that_is_none_fails(rows, argument):
+    row = rows(OTEL_TRACES_SAMPLER="traceidratio", OTEL_TRACES_SAMPLER_ARG=argument)["sdk.sampler"]
+
+    assert row.state is State.FAILED
+
+
+def test_what_to_set_instead_of_a_ratio_keeps_every_compilation(rows):
+    row = rows(OTEL_TRACES_SAMPLER="traceidratio", OTEL_TRACES_SAMPLER_ARG="0.01")["sdk.sampler"]
+
+    assert row.remedy == (
+        "To keep every compilation: OTEL_TRACES_SAMPLER=parentbased_torchspan, OTEL_TRACES_SAMPLER_ARG=other=0.01"
+    )
 
 
 def test_what_to_set_for_torchspans_sampler_is_said_where_another_one_decides(rows):
@@ -87,7 +124,6 @@ def test_the_id_generator_is_said_with_its_present_value(rows, value, state, sta
 
     assert row.state is state
     assert row.summary.startswith(start)
-    assert row.facts == {"variable": value}
 
 
 def test_what_to_set_for_ids_that_do_not_repeat_is_said_for_both_ways_to_a_provider(rows):

@@ -201,6 +201,23 @@ def test_a_provider_without_exporters_is_reported():
     assert (found.state, found.summary) == (State.FAILED, "No test trace was sent: there is no exporter of traces.")
 
 
+def test_a_configuration_file_without_an_exporter_of_traces_is_reported(tmp_path):
+    (tmp_path / "otel.yaml").write_text('file_format: "1.0"\nlog_level: info\n')
+    found = row({"OTEL_CONFIG_FILE": str(tmp_path / "otel.yaml")})
+
+    assert (found.state, found.summary) == (State.FAILED, "No test trace was sent: there is no exporter of traces.")
+
+
+def test_a_plug_in_of_a_configuration_file_that_no_package_brings_is_reported(tmp_path):
+    processors = "processors: [{batch: {exporter: {console: }}}]"
+    text = f'file_format: "1.0"\ntracer_provider: {{{processors}, sampler: {{acme: }}}}\n'
+    (tmp_path / "otel.yaml").write_text(text)
+    found = row({"OTEL_CONFIG_FILE": str(tmp_path / "otel.yaml")})
+
+    assert found.state is State.FAILED
+    assert "Plugin 'acme' not found" in found.summary
+
+
 @pytest.mark.slow
 def test_below_opentelemetry_instrument_and_run_it_is_set_up_once(tmp_path):
     site = str(Path(auto_instrumentation.__file__).parent)

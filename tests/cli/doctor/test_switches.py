@@ -66,24 +66,6 @@ def test_what_opentelemetry_instrument_enables_is_named(rows, distribution):
 
     assert row.state is State.OK
     assert "acme" in row.summary
-    assert "acme" in row.facts["others"]
-
-
-def test_a_timeout_in_milliseconds_is_a_warning_because_exporters_read_seconds(rows):
-    row = rows(OTEL_EXPORTER_OTLP_TIMEOUT="10000")["exit.otlp"]
-
-    assert row.state is State.WARNING
-    assert row.remedy == "Set OTEL_EXPORTER_OTLP_TIMEOUT to seconds, such as 10."
-
-
-def test_a_timeout_that_is_not_a_number_fails_as_the_exporter_over_grpc_does(rows, monkeypatch):
-    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
-
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "10s")
-    with pytest.raises(ValueError):
-        OTLPSpanExporter()
-
-    assert rows(OTEL_EXPORTER_OTLP_TIMEOUT="10s")["exit.otlp"].state is State.FAILED
 
 
 def test_torch_compile_that_is_disabled_is_a_warning(rows):
@@ -91,4 +73,4 @@ def test_torch_compile_that_is_disabled_is_a_warning(rows):
 
     assert row.state is State.WARNING
     assert row.summary == "TORCH_COMPILE_DISABLE=1: torch.compile compiles nothing, and a trace has no frames."
-    assert rows(TORCH_COMPILE_DISABLE="true")["compile.enabled"].state is State.OK
+    assert "compile.enabled" not in rows(TORCH_COMPILE_DISABLE="true")

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from torchspan.cli._terminal import Terminal
-from torchspan.cli.doctor._check import Check, Context
+from torchspan.cli.doctor._check import Context
 
 if TYPE_CHECKING:
     from torchspan.cli.doctor._check import CheckFunction
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 def checks() -> tuple[CheckFunction, ...]:
     """Every check, in the order of their rows: what is missing comes first."""
     from torchspan.cli.doctor import (
-        _conflicts,
         _endpoints,
         _exporters,
-        _hooks,
         _libraries,
         _packages,
         _plugins,
@@ -33,16 +31,13 @@ def checks() -> tuple[CheckFunction, ...]:
 
     return (
         _packages.sdk,
-        _packages.distro,
         _packages.configurator,
-        _packages.versions,
         _switches.instrumentation,
         _switches.disabled,
         _switches.file,
         _switches.internal_metrics,
         _libraries.python,
         _libraries.libraries,
-        _hooks.hooks,
         _libraries.torch_compile,
         _plugins.sampler,
         _plugins.id_generator,
@@ -51,8 +46,7 @@ def checks() -> tuple[CheckFunction, ...]:
         _exporters.loadable,
         _endpoints.reachable,
         _span_files.writable,
-        _switches.timeouts,
-        _conflicts.conflicts,
+        _packages.ddtrace,
         _send.sent,
     )
 
@@ -61,15 +55,12 @@ class DoctorCommand:
     """Check whether traces of a program started here would arrive, and what to do if not.
 
     Checks what is installed, the environment variables and what they name, as a program that is started here would see
-    them. Changes nothing, and imports no observed library without --probe. Never prints credentials.
+    them. Changes nothing, and imports no observed library. Never prints credentials.
     Exit status 1: something that was requested cannot work.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print JSON (described in docs/reference/doctor.md)")
-        parser.add_argument(
-            "--probe", action="store_true", help="check the hook points, too; imports torch_tensorrt and TensorRT"
-        )
         parser.add_argument(
             "--send",
             action="store_true",
@@ -79,19 +70,12 @@ class DoctorCommand:
     def run(self, arguments: argparse.Namespace) -> int:
         from torchspan.cli.doctor import _printed as report
 
-        context = Context(os.environ, probe=arguments.probe, send=arguments.send)
-        rows: list[Check] = []
-        if arguments.json:
-            rows.extend(report.rows(checks(), context))
-            print(report.document(rows))
-            return report.exit_status(rows)
-        terminal = Terminal(sys.stdout)
+        context = Context(os.environ, send=arguments.send)
         # A row is written once it is there: some checks wait for an answer.
-        terminal.write(report.lines(_kept(report.rows(checks(), context), rows), terminal.width))
-        return report.exit_status(rows)
-
-
-def _kept(rows: Iterable[Check], checks: list[Check]) -> Iterator[Check]:
-    for row in rows:
-        checks.append(row)
-        yield row
+        rows, again = itertools.tee(report.rows(checks(), context))
+        if arguments.json:
+            print(report.document(rows))
+        else:
+            terminal = Terminal(sys.stdout)
+            terminal.write(report.lines(rows, terminal.width))
+        return report.exit_status(again)

@@ -143,7 +143,6 @@ def _trace(outcomes: _Outcomes) -> dict[str, Any]:
     return {
         "trace_id": f"{ids.trace_id:032x}" if ids.is_valid else "",
         "service": str(resource.attributes.get("service.name", "")) if resource is not None else "",
-        "provider": f"{type(provider).__module__}.{type(provider).__qualname__}",
         "is_set": not isinstance(provider, trace.ProxyTracerProvider),
         "is_enabled": ids.is_valid,
         "is_sampled": ids.trace_flags.sampled,

@@ -47,12 +47,10 @@ class Context:
 
     Args:
         environment: The variables of a program that would be started here.
-        probe: Whether the observed libraries may be imported.
         send: Whether a test trace may be sent.
     """
 
     environment: Mapping[str, str]
-    probe: bool = False
     send: bool = False
 
     @cached_property

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -49,17 +50,25 @@ def configuration_file(environment: Mapping[str, str]) -> ConfigurationFile | No
     missing = _config_file.missing_package(environment)
     if missing is not None:
         return ConfigurationFile(path, problem=f"{missing}: {LOST}", remedy="Install it: pip install 'torchspan[auto]'")
-    quiet = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # the loader logs what it raises, with values of the file
     try:
         from opentelemetry.configuration import load_config_file
 
-        return ConfigurationFile(path, load_config_file(path))
+        with silence():  # the loader logs what it raises, with values of the file
+            return ConfigurationFile(path, load_config_file(path))
     except Exception as error:
         problem = f"{VARIABLE}={path} cannot be used ({_config_file.reason(error)}): {LOST}"
         return ConfigurationFile(path, problem=problem, remedy="Correct the file, or unset the variable.")
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """What a library logs while it is looked at has no place between the rows."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
     finally:
-        logging.disable(quiet)
+        logging.disable(before)
 
 
 def headers(model: Any) -> Iterator[str]:

@@ -8,16 +8,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 from torchspan.cli._terminal import printable
 from torchspan.cli.doctor._asking import TIMEOUT_S
 from torchspan.cli.doctor._check import Check, Context, State
-from torchspan.cli.doctor._exporters import GRPC, HTTP, SIGNALS, Exporter, UnknownExportersError, exporters, problem
-from torchspan.cli.doctor._outcomes import meaning
+from torchspan.cli.doctor._exporters import GRPC, HTTP, SIGNALS, Exporter, known_exporters, problem
+from torchspan.cli.doctor._outcomes import REFUSALS, meaning
 from torchspan.cli.doctor._secrets import HIDDEN
 from torchspan.environment_variables import TORCHSPAN_RUN
 
@@ -31,21 +30,16 @@ _DEFAULT = (
     "No variable sets an endpoint. Set OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_TRACES_EXPORTER=torchspan_file for a file, "
     "or start the program with `torchspan run`, which needs no endpoint."
 )
-_SHOWN_SEGMENTS = {"", "api", "ingest", "logs", "metrics", "opentelemetry", "otel", "otlp", "traces", "v1", "v2"}
-_SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?")
+_SHOWN = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]*://)?)([^/?#]*@)?([^/?#@]*)([/?#][^@]*)?")
+"""Of a URL: scheme, user and password, host and port, the rest."""
 
 
 def reachable(context: Context, limit_s: float = LIMIT_S) -> Iterable[Check]:
-    """A row for each OTLP exporter: what its endpoint answers to one request without content."""
+    """A row for each OTLP exporter: what its endpoint answers to one request without content. None where nothing is sent."""
     if context.variable("OTEL_SDK_DISABLED").lower() == "true":
-        yield Check("endpoints.traces", State.NOTE, "Not contacted: OTEL_SDK_DISABLED=true, so nothing is sent.")
         return
-    chosen = list(_otlp_exporters(context))
-    if context.file is not None:
-        if chosen:
-            summary = "Not contacted: the configuration file has the endpoints."
-            yield Check("endpoints.traces", State.NOTE, summary, "To send a test trace there: torchspan doctor --send")
-        return
+    every = known_exporters(context, *SIGNALS)
+    chosen = [exporter for exporter in every if exporter.name in (GRPC, HTTP) and problem(exporter) is None]
     outcomes = _ask(chosen, context.environment, limit_s) if chosen else {}
     for exporter in chosen:
         yield _row(exporter, context, outcomes.get(f"{exporter.signal} {exporter.name}", "timeout"))
@@ -70,16 +64,6 @@ def exporting(environment: Mapping[str, str], *arguments: str, limit_s: float) -
     )
 
 
-def _otlp_exporters(context: Context) -> Iterator[Exporter]:
-    for signal in SIGNALS:
-        try:
-            for exporter in exporters(signal, context):
-                if exporter.name in (GRPC, HTTP) and problem(exporter) is None:
-                    yield exporter
-        except UnknownExportersError:
-            continue  # a row of the exporters
-
-
 def _ask(chosen: list[Exporter], environment: Mapping[str, str], limit_s: float) -> Mapping[str, str]:
     names = (f"{_PREFIX}_TIMEOUT", *(f"{_PREFIX}_{signal.upper()}_TIMEOUT" for signal in SIGNALS))
     own = {**environment, **dict.fromkeys(names, str(TIMEOUT_S))}
@@ -94,7 +78,8 @@ def _ask(chosen: list[Exporter], environment: Mapping[str, str], limit_s: float)
 
 
 def _row(exporter: Exporter, context: Context, outcome: str) -> Check:
-    url, source = _endpoint(exporter, context)
+    url, source = _variable("ENDPOINT", exporter, context)
+    address = shown(url or _DEFAULTS[exporter.name])
     text, remedy = meaning(outcome)
     state = State.FAILED
     if outcome == "accepted":
@@ -105,25 +90,13 @@ def _row(exporter: Exporter, context: Context, outcome: str) -> Check:
         state = State.WARNING
         remedy = remedy if source else _DEFAULT if exporter.signal == "traces" else "See endpoints.traces."
     headers = sorted(_header_names(exporter, context))
-    if outcome in ("http 401", "http 403", "grpc UNAUTHENTICATED", "grpc PERMISSION_DENIED"):
+    if outcome in REFUSALS:
         text += f" (headers: {', '.join(headers) or 'none'})"
-    default = "the exporter's default"
     protocol = "gRPC" if exporter.name == GRPC else "HTTP"
-    facts: dict[str, Any] = {
-        "endpoint": shown(url),
-        "protocol": "grpc" if exporter.name == GRPC else "http/protobuf",
-        "source": source,
-        "headers": headers,
-        "answer": outcome,
-    }
-    summary = f"{shown(url)} over {protocol} ({source or default}): {text}."
+    source = source or "the exporter's default"
+    summary = f"{address} over {protocol} ({source}): {text}."
+    facts = {"endpoint": address, "source": source, "headers": headers, "answer": outcome}
     return Check(f"endpoints.{exporter.signal}", state, summary, remedy, facts)
-
-
-def _endpoint(exporter: Exporter, context: Context) -> tuple[str, str]:
-    """The endpoint as it is written, and the variable that names it; empty for the exporter's default."""
-    url, variable = _variable("ENDPOINT", exporter, context)
-    return (url, variable) if url else (_DEFAULTS[exporter.name], "")
 
 
 def _variable(name: str, exporter: Exporter, context: Context) -> tuple[str, str]:
@@ -140,18 +113,12 @@ def _header_names(exporter: Exporter, context: Context) -> set[str]:
 
 
 def shown(url: str) -> str:
-    """The scheme, host and port of a URL, and the parts of its path that are not secret; `***` for what is left out.
+    """The scheme, host and port of a URL; `***` for user and password.
 
     A password may have a slash or a question mark that is not encoded: with an `@` behind one, all is left out.
     """
-    scheme, separator, rest = url.partition("://") if "://" in url else ("", "", url)
-    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    rest = rest[len(authority) :]
-    if "@" in rest or not _SCHEME.fullmatch(f"{scheme}{separator}"):
+    match = _SHOWN.fullmatch(url)
+    if match is None:
         return HIDDEN
-    user, at, host = authority.rpartition("@")
-    path, mark, _ = rest.partition("?")
-    segments = [segment if segment.lower() in _SHOWN_SEGMENTS else HIDDEN for segment in path.split("/")]
-    return printable(
-        f"{scheme}{separator}{HIDDEN if user else ''}{at}{host}{'/'.join(segments)}{f'?{HIDDEN}' if mark else ''}"
-    )
+    scheme, user, host, _ = match.groups()
+    return printable(f"{scheme}{f'{HIDDEN}@' if user else ''}{host}")

@@ -64,6 +64,9 @@ class Meaning(NamedTuple):
     remedy: str
 
 
+REFUSALS = ("http 401", "http 403", "grpc UNAUTHENTICATED", "grpc PERMISSION_DENIED")
+"""Words for an endpoint that does not accept the credentials."""
+
 _CREDENTIALS = "Check the headers of OTEL_EXPORTER_OTLP_HEADERS, and whether the endpoint knows the credentials."
 _PORTS = "4317 is the usual port for gRPC, 4318 for HTTP (OTEL_EXPORTER_OTLP_PROTOCOL)."
 MEANINGS = {
@@ -112,15 +115,11 @@ MEANINGS = {
     "address": Meaning(
         "it is not an address", "Write the whole URL, such as OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318."
     ),
-    "http 401": Meaning("HTTP 401: it does not accept the credentials", _CREDENTIALS),
-    "http 403": Meaning("HTTP 403: it does not accept the credentials", _CREDENTIALS),
     "http 404": Meaning(
         "HTTP 404: the path does not exist",
         "OTEL_EXPORTER_OTLP_ENDPOINT is without the path /v1/traces, the variable of one signal is with it.",
     ),
     "http later": Meaning("it refuses requests for now", "Look at the log of the Collector."),
-    "grpc UNAUTHENTICATED": Meaning("gRPC UNAUTHENTICATED: it does not accept the credentials", _CREDENTIALS),
-    "grpc PERMISSION_DENIED": Meaning("gRPC PERMISSION_DENIED: it does not accept the credentials", _CREDENTIALS),
     "grpc UNIMPLEMENTED": Meaning(
         "gRPC UNIMPLEMENTED: it does not accept this signal", "If that is intended: OTEL_<signal>_EXPORTER=none."
     ),
@@ -136,7 +135,10 @@ def meaning(word: str) -> Meaning:
     kind, _, detail = word.partition(" ")
     if kind == "failed":
         return Meaning(f"the exporter failed with {detail}", "Send a test trace: torchspan doctor --send")
-    return Meaning(f"{'HTTP' if kind == 'http' else 'gRPC'} {detail}", "Look at the log of the Collector.")
+    status = f"{'HTTP' if kind == 'http' else 'gRPC'} {detail}"
+    if word in REFUSALS:
+        return Meaning(f"{status}: it does not accept the credentials", _CREDENTIALS)
+    return Meaning(status, "Look at the log of the Collector.")
 
 
 def of_record(arguments: tuple[Any, ...], exception: BaseException | None) -> str | None:

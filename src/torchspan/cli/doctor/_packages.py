@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator, Mapping
-from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distributions, entry_points, version
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import Any
 
 from torchspan.cli.doctor._check import Check, Context, State
@@ -45,119 +45,42 @@ def _entry_points(_search_path: tuple[str, ...]) -> Any:  # `SelectableGroups` b
 
 def sdk(_context: Context) -> Iterator[Check]:
     """Without the SDK, OpenTelemetry's API drops every span."""
-    version = installed("opentelemetry-sdk")
-    facts = {"version": version}
+    name, version = "sdk.installed", installed("opentelemetry-sdk")
     if version is None:
-        yield Check(
-            "sdk.installed",
-            State.FAILED,
-            "OpenTelemetry's SDK is not installed: spans and metrics go nowhere.",
-            f"Install the SDK, exporters and what configures them: {INSTALL}",
-            facts,
-        )
+        summary = "OpenTelemetry's SDK is not installed: spans and metrics go nowhere."
+        remedy = f"Install the SDK, exporters and what configures them: {INSTALL}"
+        yield Check(name, State.FAILED, summary, remedy, {"version": None})
         return
-    yield Check("sdk.installed", State.OK, f"OpenTelemetry's SDK {version} is installed.", facts=facts)
-
-
-def distro(context: Context) -> Iterator[Check]:
-    """A distro sets the defaults of `opentelemetry-instrument`: with OpenTelemetry's own, OTLP over gRPC."""
-    variable, name = "OTEL_PYTHON_DISTRO", "sdk.distro"
-    wanted = context.environment.get(variable)  # as OpenTelemetry reads it: an empty name is a name
-    distros = plugins("opentelemetry_distro", wanted)
-    facts = {"variable": wanted, "found": [distro.value for distro in distros]}
-    if wanted is not None and not distros:
-        yield Check(
-            name,
-            State.FAILED,
-            f"{variable}={wanted} names a distro that is not installed, so its defaults are not set.",
-            f"Unset {variable}, or install the package that provides {wanted or 'the distro that you want'}.",
-            facts,
-        )
-    elif not distros:
-        yield Check(
-            name,
-            State.NOTE,
-            "No distro is installed: only OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER choose exporters.",
-            f"For exporters by default (OTLP over gRPC): {INSTALL}",
-            facts,
-        )
-    else:
-        yield Check(name, State.OK, f"The distro is {distros[0].value}.", facts=facts)
+    yield Check(name, State.OK, f"OpenTelemetry's SDK {version} is installed.", facts={"version": version})
 
 
 def configurator(context: Context) -> Iterator[Check]:
     """Without a configurator `opentelemetry-instrument` makes no provider."""
-    variable, name = "OTEL_PYTHON_CONFIGURATOR", "sdk.configurator"
-    wanted = context.environment.get(variable)
-    configurators = plugins("opentelemetry_configurator", wanted)
-    facts = {"variable": wanted, "found": [configurator.value for configurator in configurators]}
-    if wanted is not None and not configurators:
-        yield Check(
-            name,
-            State.FAILED,
-            f"{variable}={wanted} names a configurator that is not installed: nothing configures the SDK.",
-            f"Unset {variable}, or install the package that provides {wanted or 'the configurator that you want'}.",
-            facts,
-        )
-    elif not configurators:
-        asking = [variable for variable in CONFIGURED if context.variable(variable)]
-        effect = f"{', '.join(asking)} {'have' if len(asking) > 1 else 'has'} no effect there"
-        yield Check(
-            name,
-            State.FAILED if asking else State.WARNING,
-            "No configurator is installed: nothing configures the SDK under `opentelemetry-instrument`, "
-            + (f"and {effect}." if asking else "unless the program does it."),
-            f"Install OpenTelemetry's own: {INSTALL}",
-            facts,
-        )
-    else:
+    name, configurators = "sdk.configurator", plugins("opentelemetry_configurator")
+    if configurators:
         summary = f"`opentelemetry-instrument` configures the SDK with {configurators[0].value}."
-        yield Check(name, State.OK, summary, facts=facts)
-
-
-def versions(_context: Context) -> Iterator[Check]:
-    """OpenTelemetry's packages pin each other's versions, and pip does not keep a later installation from breaking that."""
-    here, unmet = _versions(tuple(sys.path))
-    name = "sdk.versions"
-    if unmet:
-        yield Check(
-            name,
-            State.WARNING,
-            f"Packages of OpenTelemetry are incompatible: {'; '.join(unmet)}.",
-            f"Install them in one command, so that pip finds compatible versions: {INSTALL} --upgrade. Where the OpenTelemetry "
-            "Operator or PYTHONPATH puts other versions first, pip cannot change that: torchspan works with those that come first.",
-            here,
-        )
+        yield Check(name, State.OK, summary)
         return
-    core = ", ".join(f"{package} {here[package]}" for package in _CORE if package in here)
-    yield Check(name, State.OK, f"OpenTelemetry's packages are compatible: {core}.", facts=here)
+    asking = [variable for variable in CONFIGURED if context.variable(variable)]
+    effect = f"{', '.join(asking)} {'have' if len(asking) > 1 else 'has'} no effect there"
+    yield Check(
+        name,
+        State.FAILED if asking else State.WARNING,
+        "No configurator is installed: nothing configures the SDK under `opentelemetry-instrument`, "
+        + (f"and {effect}." if asking else "unless the program does it."),
+        f"Install OpenTelemetry's own: {INSTALL}",
+    )
 
 
-_CORE = ("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-instrumentation")
-
-
-@functools.lru_cache(maxsize=1)
-def _versions(_search_path: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
-    """The versions of OpenTelemetry's packages and torchspan's by their names, and the requirements that are not met."""
-    packages: dict[str, Distribution] = {}
-    for package in distributions():
-        if package.name is not None and (package.name == "torchspan" or package.name.startswith("opentelemetry-")):
-            packages.setdefault(package.name, package)  # of two with one name, the first on the path is imported
-    here = {name: packages[name].version for name in sorted(packages)}
-    return here, [text for name in here for text in _unmet(packages[name], here)]
-
-
-def _unmet(package: Distribution, here: Mapping[str, str]) -> Iterator[str]:
-    """The requirements of a package, extras apart, that these versions do not meet."""
-    from packaging.requirements import InvalidRequirement, Requirement
-    from packaging.version import InvalidVersion
-
-    for text in package.requires or ():
-        try:
-            asked = Requirement(text)
-            if asked.name not in here or (asked.marker is not None and not asked.marker.evaluate({"extra": ""})):
-                continue
-            if not asked.specifier.contains(here[asked.name], prereleases=True):
-                yield f"{package.name} {here[package.name]} requires {asked.name}{asked.specifier}, not {here[asked.name]}"
-        except (InvalidRequirement, InvalidVersion):  # a vendor's build
-            continue
+def ddtrace(context: Context) -> Iterator[Check]:
+    """Another tracer that may take torchspan's spans. Nothing where it does not."""
+    version = installed("ddtrace")
+    if version is not None and context.variable("DD_TRACE_OTEL_ENABLED").lower() in ("1", "true"):
+        yield Check(
+            "conflicts.ddtrace",
+            State.WARNING,
+            f"ddtrace {version} is installed and DD_TRACE_OTEL_ENABLED is set: where ddtrace sets its tracer provider, "
+            "torchspan's spans go to ddtrace. OTEL_TRACES_EXPORTER, the sampler and the id generator have no effect on them.",
+            "To export through OpenTelemetry: unset DD_TRACE_OTEL_ENABLED.",
+            {"version": version},
+        )

@@ -3,81 +3,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any
+from collections.abc import Iterator
 
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._configuration import LOST
 from torchspan.cli.doctor._packages import plugins
 from torchspan.sdk._rule_texts import parsed
 
-TORCHSPAN = "torchspan"
-_SAMPLERS = (TORCHSPAN, "parentbased_torchspan")
+_SAMPLERS = ("torchspan", "parentbased_torchspan")
 _RATIOS = ("traceidratio", "parentbased_traceidratio")
 _OFF = ("always_off", "parentbased_always_off")
 _BUILT_IN = ("always_on", "parentbased_always_on", *_OFF, *_RATIOS)
 _DEFAULT_SAMPLER = "parentbased_always_on"
 
-_NEVER_READ = "The configuration file cannot be used, so nothing is set."
-
-
-def sampler(context: Context) -> Iterator[Check]:
-    """Which spans are kept, and what torchspan's sampler would do."""
-    variable, name = "OTEL_TRACES_SAMPLER", "sdk.sampler"
-    if context.file is not None:
-        yield _in_file(context, name, ("tracer_provider", "sampler"), _SAMPLERS, _FOREIGN, "parentbased_torchspan")
-        return
-    configured, argument = context.variable(variable), context.environment.get(f"{variable}_ARG")
-    facts = {"variable": configured or None, "argument": argument}
-    remedy = (
-        f"To keep every compilation, and to sample the rest by rules: {variable}=parentbased_torchspan. {_OWN_PROVIDER} "
-        f"{_SAMPLER_ARGUMENT}"
-    )
-    word = configured.lower() if configured.lower() in _BUILT_IN else configured
-    if not configured:
-        summary = f"{variable} is not set: {_DEFAULT_SAMPLER} decides. {_FOREIGN}"
-        yield Check(name, State.NOTE, summary, remedy, facts)
-    elif word in _SAMPLERS:
-        yield _torchspan_sampler(name, f"{variable}={configured}", argument, facts)
-    elif word in _OFF:
-        kept = "no trace" if word == "always_off" else "no trace that begins in the program"
-        yield Check(name, State.WARNING, f"{variable}={configured}: {kept} is recorded.", remedy, facts)
-    elif word in _RATIOS and not _is_share(argument):
-        setting = f"{variable}_ARG={argument}" if argument is not None else f"{variable}_ARG is not set"
-        summary = f"{variable}={configured} with a ratio of 1: {setting}, where a number from 0 to 1 is expected."
-        yield Check(name, State.FAILED, summary, f"Set {variable}_ARG, to 0.1 for example.", facts)
-    elif word in _BUILT_IN or plugins("opentelemetry_traces_sampler", configured):
-        yield Check(name, State.NOTE, f"{variable}={configured}. {_FOREIGN}", remedy, facts)
-    else:
-        summary = f"{variable}={configured} names a sampler that is not installed: {_DEFAULT_SAMPLER} decides."
-        yield Check(name, State.FAILED, summary, f"Correct the name. {remedy}", facts)
-
-
 _OWN_PROVIDER = (
     "Only OpenTelemetry's configurator reads it; a program that creates its own provider passes the argument:"
 )
-_SAMPLER_ARGUMENT = "TracerProvider(sampler=torchspan.sdk.ParentBasedTorchspanSampler())"
-_IDS_ARGUMENT = "TracerProvider(id_generator=torchspan.sdk.TorchspanIdGenerator())"
-
 _FOREIGN = "It drops compilations below a parent that is not sampled; they remain in the metrics."
+_TO_KEEP = (
+    "To keep every compilation, and to sample the rest by rules: OTEL_TRACES_SAMPLER=parentbased_torchspan. "
+    f"{_OWN_PROVIDER} TracerProvider(sampler=torchspan.sdk.ParentBasedTorchspanSampler())"
+)
 
 
-def _torchspan_sampler(name: str, setting: str, argument: str | None, facts: Mapping[str, Any]) -> Check:
+def sampler(context: Context) -> Iterator[Check]:
+    """Which spans are kept, and what torchspan's sampler would do. Nothing where a configuration file has the sampler."""
+    if context.file is None:
+        yield _sampler("OTEL_TRACES_SAMPLER", context)
+
+
+def _sampler(variable: str, context: Context) -> Check:
+    name, argument = "sdk.sampler", context.variable(f"{variable}_ARG")
+    configured = context.variable(variable)
+    word = configured.lower() if configured.lower() in _BUILT_IN else configured
+    setting = f"{variable}={configured}"
+    if not configured:
+        return Check(name, State.NOTE, f"{variable} is not set: {_DEFAULT_SAMPLER} decides. {_FOREIGN}", _TO_KEEP)
+    if word in _SAMPLERS:
+        return _own_sampler(name, setting, argument)
+    if word in _OFF:
+        return Check(name, State.WARNING, f"{setting}: no trace that begins in the program is recorded.", _TO_KEEP)
+    if word in _RATIOS:
+        return _ratio(name, setting, f"{variable}_ARG", argument)
+    if word in _BUILT_IN or plugins("opentelemetry_traces_sampler", configured):
+        return Check(name, State.NOTE, f"{setting}. {_FOREIGN}", _TO_KEEP)
+    summary = f"{setting} names a sampler that is not installed: {_DEFAULT_SAMPLER} decides."
+    return Check(name, State.FAILED, summary, f"Correct the name. {_TO_KEEP}")
+
+
+def _own_sampler(name: str, setting: str, argument: str) -> Check:
     refused = [rule for rule in parsed(argument) if isinstance(rule, str)]
     if refused:
         summary = f"{setting}: the sampler ignores {' It ignores '.join(refused)}"
-        return Check(name, State.FAILED, summary, "Correct the rules that are ignored, or remove them.", facts)
+        return Check(name, State.FAILED, summary, "Correct the rules that are ignored, or remove them.")
     rules = f" Rules: {argument}." if argument else ""
     summary = f"{setting}: compilations are kept, engine runs and other spans sampled by rules.{rules}"
-    return Check(name, State.OK, summary, facts=facts)
+    return Check(name, State.OK, summary)
 
 
-def _is_share(text: str | None) -> bool:
+def _ratio(name: str, setting: str, variable: str, argument: str) -> Check:
+    """What a ratio drops: it decides alone."""
     try:
-        return 0 <= float(text or "") <= 1
+        ratio = float(argument)
     except ValueError:
-        return False
+        ratio = -1
+    if not 0 <= ratio <= 1:
+        summary = f"{setting} with a ratio of 1: {variable}={argument}, where a number from 0 to 1 is expected."
+        return Check(name, State.FAILED, summary, f"Set {variable}, to 0.1 for example.")
+    if ratio == 1:
+        return Check(name, State.NOTE, f"{setting} with 1. {_FOREIGN}", _TO_KEEP)
+    summary = f"{setting} with {ratio:g} drops {100 - 100 * ratio:g} of 100 traces, whatever they contain: of the compilations in these, the metrics alone remain."
+    remedy = f"To keep every compilation: OTEL_TRACES_SAMPLER=parentbased_torchspan, {variable}=other={ratio:g}"
+    return Check(name, State.WARNING, summary, remedy)
 
 
 _RANDOM = (
@@ -87,81 +84,21 @@ _RANDOM = (
 
 
 def id_generator(context: Context) -> Iterator[Check]:
-    """Where the ids of the program's own spans come from."""
+    """Where the ids of the program's own spans come from. Nothing where a configuration file has the generator."""
     variable, name = "OTEL_PYTHON_ID_GENERATOR", "sdk.id_generator"
     if context.file is not None:
-        yield _in_file(context, name, ("tracer_provider", "id_generator"), (TORCHSPAN,), _RANDOM, TORCHSPAN)
         return
     configured = context.environment.get(variable)  # as OpenTelemetry reads it: an empty name is a name
-    facts = {"variable": configured}
-    remedy = f"Set {variable}={TORCHSPAN}. {_OWN_PROVIDER} {_IDS_ARGUMENT}"
-    if configured is None:
-        yield Check(name, State.NOTE, f"{variable} is not set. {_RANDOM}", remedy, facts)
-    elif configured.strip() == TORCHSPAN:
-        yield Check(name, State.OK, f"{variable}={configured}: ids do not repeat after `random.seed()`.", facts=facts)
-    elif configured.strip() == "random":
-        yield Check(name, State.NOTE, f"{variable}={configured}. {_RANDOM}", remedy, facts)
-    elif plugins("opentelemetry_id_generator", configured.strip()):
-        yield Check(name, State.NOTE, f"{variable}={configured}.", facts=facts)
+    word = "random" if configured is None else configured.strip()
+    setting = f"{variable} is not set" if configured is None else f"{variable}={configured}"
+    if word == "torchspan":
+        yield Check(name, State.OK, f"{setting}: ids do not repeat after `random.seed()`.")
+    elif word == "random":
+        argument = "TracerProvider(id_generator=torchspan.sdk.TorchspanIdGenerator())"
+        remedy = f"Set {variable}=torchspan. {_OWN_PROVIDER} {argument}"
+        yield Check(name, State.NOTE, f"{setting}. {_RANDOM}", remedy)
+    elif plugins("opentelemetry_id_generator", word):
+        yield Check(name, State.NOTE, f"{setting}.")
     else:
-        yield Check(
-            name,
-            State.FAILED,
-            f"{variable}={configured} names an id generator that is not installed: {LOST}",
-            f"Unset {variable}, or set it to {TORCHSPAN}.",
-            facts,
-        )
-
-
-def _in_file(
-    context: Context, name: str, path: tuple[str, ...], own: tuple[str, ...], without: str, wanted: str
-) -> Check:
-    """What the configuration file names at a path, which takes the place of the variable.
-
-    Args:
-        own: torchspan's names for it.
-        without: What another one means.
-        wanted: The name to set.
-    """
-    file = context.file
-    if file is None or file.problem:
-        return Check(name, State.NOTE, _NEVER_READ, "See sdk.configuration.")
-    place = ".".join(path).replace("_development", "/development")
-    node = file.node(*path)
-    kinds = _kinds(node)
-    facts = {"file": kinds}
-    unknown = [kind for kind in _added(node) if not plugins(_GROUPS[path[-1]], kind)]
-    if unknown:
-        summary = f"{place} in the configuration file: no installed package provides {', '.join(unknown)}. {LOST}"
-        return Check(name, State.FAILED, summary, "Correct the name.", facts)
-    if {*own} & {*kinds}:
-        return Check(name, State.OK, f"{place} in the configuration file: {', '.join(kinds)}.", facts=facts)
-    source = f"{place} in the configuration file: {', '.join(kinds)}." if kinds else f"{place} is not in the file."
-    return Check(name, State.NOTE, f"{source} {without}", f"To use torchspan's: name {wanted} there.", facts)
-
-
-_GROUPS = {
-    "sampler": "opentelemetry_sampler",
-    "id_generator": "opentelemetry_id_generator",
-}
-"""Node of the file -> the group of entry points that its names come from."""
-
-
-def _added(node: Any) -> list[str]:
-    """The names in a node that are not in OpenTelemetry's schema, also of nodes inside it: plug-ins."""
-    if isinstance(node, list):
-        return [name for child in node for name in _added(child)]
-    if not is_dataclass(node) or isinstance(node, type):
-        return []
-    inner = [name for field in fields(node) for name in _added(getattr(node, field.name))]
-    return [*getattr(node, "additional_properties", {}), *inner]
-
-
-def _kinds(node: Any) -> list[str]:
-    """The names that a node of the model chooses, of a list of nodes those of each."""
-    if isinstance(node, list):
-        return [name for child in node for name in _kinds(child)]
-    if node is None:
-        return []
-    chosen = [field.name for field in fields(node) if getattr(node, field.name) is not None]
-    return [*chosen, *getattr(node, "additional_properties", {})]
+        summary = f"{setting} names an id generator that is not installed: {LOST}"
+        yield Check(name, State.FAILED, summary, f"Unset {variable}, or set it to torchspan.")

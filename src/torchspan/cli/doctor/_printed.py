@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from torchspan._version import __version__
 from torchspan.cli._terminal import Line, Style, broken, pad, printable
@@ -64,7 +64,7 @@ def lines(rows: Iterable[Check], width: int) -> Iterator[Line]:
             yield [(piece, _STYLES[state])]
 
 
-def document(rows: Sequence[Check]) -> str:
+def document(rows: Iterable[Check]) -> str:
     """The rows as JSON: docs/reference/doctor.md describes it."""
     checks = [{**row._asdict(), "state": row.state.value, "facts": dict(row.facts)} for row in rows]
     return json.dumps({"version": VERSION, "torchspan": __version__, "checks": checks}, indent=2, default=str)

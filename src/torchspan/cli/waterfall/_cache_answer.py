@@ -27,15 +27,13 @@ WHY = {
     _C.IGNORED: Why("withheld by the cache", "the cache's own check decides"),
     _C.UNREADABLE: Why("unreadable", "remove the entry, or correct the cache"),
     _C.MALFORMED_ENTRY: Why("not a cache entry", "correct the cache's check"),
-    _C.ENGINE_UNREADABLE: Why("unreadable engine", "remove the entry: other TensorRT or GPU"),
+    _C.ENGINE_UNREADABLE: Why("unreadable engine", "remove the entry: other TensorRT, GPU or --engine-dir"),
     _C.REFIT_FAILED: Why("refit failed", "remove the entry"),
     _C.LARGER_THAN_CACHE: Why("larger than the cache", "raise engine_cache_size"),
     _C.CACHE_FULL: Why("cache full", "clear it, or raise engine_cache_size"),
     _C.WRITE_FAILED: Why("write failed", "make the folder writable"),
     _C.INSERT_RAISED: Why("raised", "correct the cache"),
 }
-_BY_STAND_IN = Why("an engine that the stand-in for a GPU does not know", "remove the entry, or share the --engine-dir")
-"""Instead of `ENGINE_UNREADABLE` where no TensorRT read the engine."""
 _PLURALS = {"hit": "hits", "miss": "misses"}
 
 
@@ -51,13 +49,12 @@ def cache_answers(nodes: list[Node]) -> list[Answer]:
     differing = sorted(
         {name for node in nodes for name in _labels.strings(node.span.attributes, semconv.CACHE_SETTINGS)}
     )
-    whys = {**WHY, **({_C.ENGINE_UNREADABLE: _BY_STAND_IN} if _read_by_stand_in(nodes) else {})}
     details = {_C.SETTINGS: " " + ", ".join(differing) if differing else "", _C.OTHER_SETTINGS: _neighbors(nodes)}
     texts = [
-        f"{plural(count, result, _PLURALS.get(result, result))}{_because(reason, whys, details)}"
+        f"{plural(count, result, _PLURALS.get(result, result))}{_because(reason, details)}"
         for (result, reason), count in sorted((looked + stored).items())
     ]
-    remedies = dict.fromkeys(whys[reason].remedy for _, reason in sorted(looked + stored) if reason in whys)
+    remedies = dict.fromkeys(WHY[reason].remedy for _, reason in sorted(looked + stored) if reason in WHY)
     return [Answer("Cache", (words("; ".join([", ".join(texts), *filter(None, remedies)])),))]
 
 
@@ -71,9 +68,9 @@ def _outcomes(nodes: list[Node], of: phase.Phase) -> Counter[tuple[str, str]]:
     )
 
 
-def _because(reason: str, whys: dict[str, Why], details: dict[str, str]) -> str:
+def _because(reason: str, details: dict[str, str]) -> str:
     """The reason in brackets; nothing without one."""
-    return f" ({whys[reason].reason if reason in whys else reason}{details.get(reason, '')})" if reason else ""
+    return f" ({WHY[reason].reason if reason in WHY else reason}{details.get(reason, '')})" if reason else ""
 
 
 def _neighbors(nodes: list[Node]) -> str:
@@ -94,23 +91,9 @@ def _neighbors(nodes: list[Node]) -> str:
     return f": {'; '.join(differing)}" if differing else ""
 
 
-def _read_by_stand_in(nodes: list[Node]) -> bool:
-    """Whether a rejected engine was given to the stand-in for a GPU."""
-    return any(
-        child.is_stand_in
-        for node in nodes
-        if node.span.name == phase.CACHE_LOOKUP.name
-        and node.span.attributes.get(semconv.CACHE_REASON) == _C.ENGINE_UNREADABLE
-        for child in node.children
-    )
-
-
 def _by_settings(nodes: list[Node]) -> list[Answer]:
-    """Where no span says what the cache did: spans of an older version."""
+    """Where no span says what the cache did: that it is off, as the settings say."""
     settings = settings_of(nodes)
-    keys = [semconv.SETTINGS[name] for name in ("cache_built_engines", "reuse_cached_engines")]
-    if any(node.span.name == phase.BUILD_ENGINE.name for node in nodes) and any(key in settings for key in keys):
-        if not any(settings.get(key) for key in keys):
-            return [Answer("Cache", (words(_OFF),))]
-        return [Answer("Cache", (words("on, but no lookup was recorded"),))]
-    return []
+    requests = [settings.get(semconv.SETTINGS[name]) for name in ("cache_built_engines", "reuse_cached_engines")]
+    is_off = requests == [False, False] and any(node.span.name == phase.BUILD_ENGINE.name for node in nodes)
+    return [Answer("Cache", (words(_OFF),))] if is_off else []

@@ -110,7 +110,7 @@ def _without_message(node: Node) -> Iterator[Paragraph]:
         place = _place(event.attributes)
         if place:
             yield ("raised", "at", *place)
-        yield words("its message is recorded with TORCHSPAN_CAPTURE=text")
+        yield words("its message is not in the table of messages; --text shows it if the file has it")
     elif node.span.name == phase.BUILD_ENGINE.name:
         logger = node.span.attributes.get(semconv.BUILD_LOGGER)
         printed = f"what {logger} printed" if logger else "what the program's logger printed"

@@ -114,10 +114,10 @@ def _rows(nodes: list[Node], limits: _Limits, depth: int) -> list[Row]:
     folds: dict[int, Fold] = {}
     _fold_fine(nodes, limits, folds)
     _fold_equal([node for node in nodes if id(node) not in folds], limits, folds)
-    items = _fold_small(_with_folds(nodes, folds), limits)
+    lines = _fold_small(_with_folds(nodes, folds), limits)
     return [
-        Row(item, [] if isinstance(item, Fold) or limits.is_fine(item) else _rows(item.children, limits, depth - 1))
-        for item in items
+        Row(drawn, [] if isinstance(drawn, Fold) or limits.is_fine(drawn) else _rows(drawn.children, limits, depth - 1))
+        for drawn in lines
     ]
 
 
@@ -151,32 +151,32 @@ def _fold(name: str, nodes: list[Node], folds: dict[int, Fold]) -> None:
 
 def _with_folds(nodes: list[Node], folds: dict[int, Fold]) -> list[Node | Fold]:
     """The nodes in order, each fold in place of its first node."""
-    items: list[Node | Fold] = []
+    lines: list[Node | Fold] = []
     for node in nodes:
         fold = folds.get(id(node))
         if fold is None:
-            items.append(node)
+            lines.append(node)
         elif fold.nodes[0] is node:
-            items.append(fold)
-    return items
+            lines.append(fold)
+    return lines
 
 
-def _fold_small(items: list[Node | Fold], limits: _Limits) -> list[Node | Fold]:
-    if len(items) <= limits.most:
-        return items
-    ranked = sorted(items, key=lambda item: _weight(item, limits), reverse=True)
-    kept = {id(item) for item in ranked[: limits.most - 1]}
+def _fold_small(lines: list[Node | Fold], limits: _Limits) -> list[Node | Fold]:
+    if len(lines) <= limits.most:
+        return lines
+    ranked = sorted(lines, key=lambda drawn: _weight(drawn, limits), reverse=True)
+    kept = {id(drawn) for drawn in ranked[: limits.most - 1]}
     nodes: list[Node] = []
-    for item in items:
-        if id(item) not in kept:
-            nodes += item.nodes if isinstance(item, Fold) else [item]
-    return [item for item in items if id(item) in kept] + [Fold("", nodes)]
+    for drawn in lines:
+        if id(drawn) not in kept:
+            nodes += drawn.nodes if isinstance(drawn, Fold) else [drawn]
+    return [drawn for drawn in lines if id(drawn) in kept] + [Fold("", nodes)]
 
 
-def _weight(item: Node | Fold, limits: _Limits) -> tuple[bool, int]:
-    if isinstance(item, Node):
-        return id(item) in limits.notable, item.span.duration_ns
-    return any(id(node) in limits.notable for node in item.nodes), sum(node.span.duration_ns for node in item.nodes)
+def _weight(drawn: Node | Fold, limits: _Limits) -> tuple[bool, int]:
+    if isinstance(drawn, Node):
+        return id(drawn) in limits.notable, drawn.span.duration_ns
+    return any(id(node) in limits.notable for node in drawn.nodes), sum(node.span.duration_ns for node in drawn.nodes)
 
 
 def _notable(roots: Iterable[Node]) -> set[int]:

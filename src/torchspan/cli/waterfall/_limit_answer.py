@@ -114,9 +114,9 @@ def _drift(nodes: list[Node]) -> list[str]:
             if event.name == semconv.DRIFT_EVENT and _is_whole(event.attributes):
                 module = event.attributes.get(semconv.CALL_MODULE)
                 key = process, module, *(event.attributes[key] for key in _PLACE)
-                if key not in last or _of(last[key], semconv.DRIFT_CALLS) <= _of(event.attributes, semconv.DRIFT_CALLS):
+                if key not in last or last[key][semconv.DRIFT_CALLS] <= event.attributes[semconv.DRIFT_CALLS]:
                     last[key] = event.attributes
-    drifts = sorted(last.values(), key=lambda drift: -_of(drift, semconv.DRIFT_SIZE_CALLS))
+    drifts = sorted(last.values(), key=lambda drift: -drift[semconv.DRIFT_SIZE_CALLS])
     return [_drifted(drift) for drift in drifts]
 
 
@@ -134,13 +134,8 @@ def _is_whole(attributes: Attributes) -> bool:
     return type(attributes.get(semconv.DRIFT_PATH)) is str and all(type(attributes.get(key)) is int for key in _NUMBERS)
 
 
-def _of(attributes: Attributes, key: str) -> int:
-    number = attributes[key]
-    return number if isinstance(number, int) else 0
-
-
 def _drifted(attributes: Attributes) -> str:
-    calls, axis, size, size_calls, opt = (_of(attributes, key) for key in _NUMBERS)
+    calls, axis, size, size_calls, opt = (attributes[key] for key in _NUMBERS)
     module = attributes.get(semconv.CALL_MODULE)
     of_module = f" of {module}" if module else ""
     remedy = f"rebuild with opt {size}" if size >= _SMALLEST_OPT else f"build a separate engine for {size}"

@@ -34,28 +34,14 @@ def _printable(span: Span, resource: Attributes) -> Span:
     name, message, scope = _text(span.name), _first_line(span.status_message), _text(span.scope)
     attributes = _mapping(span.attributes)
     events = tuple(map(_event, span.events)) if span.events else ()
-    is_same = (
-        name is span.name
-        and message is span.status_message
-        and scope is span.scope
-        and attributes is span.attributes
-        and resource is span.resource
-        and all(map(operator.is_, events, span.events))
-    )
-    running = span.running if isinstance(span, UnfinishedSpan) else None
-    if is_same and (running is None or _is_text(running.name)):
+    if isinstance(span, UnfinishedSpan) and span.running is not None and not _is_text(span.running.name):
+        running = dataclasses.replace(span.running, name=_text(span.running.name))
+        span = dataclasses.replace(span, running=running)
+    before = (span.name, span.status_message, span.scope, span.attributes, span.resource, *span.events)
+    if all(map(operator.is_, (name, message, scope, attributes, resource, *events), before)):
         return span
-    if isinstance(span, UnfinishedSpan) and running is not None:
-        span = dataclasses.replace(span, running=dataclasses.replace(running, name=_text(running.name)))
-    return dataclasses.replace(
-        span,
-        name=name,
-        status_message=message,
-        scope=scope,
-        attributes=attributes,
-        events=events,
-        resource=resource,
-    )
+    changed = dataclasses.replace(span, name=name, status_message=message, scope=scope)
+    return dataclasses.replace(changed, attributes=attributes, events=events, resource=resource)
 
 
 def _event(event: SpanEvent) -> SpanEvent:

@@ -27,7 +27,7 @@ _FRAMES = {
 _MOST_S = 2.0**32
 """Seconds of runs beyond which a report says nothing: more than a century of one thread."""
 _NOTABLE = 1.01
-"""How many times as long as its union a sum is that the line mentions."""
+"""How many times as long as the time that is left for it a sum is that the line mentions."""
 
 _Interval = tuple[int, int]
 
@@ -46,7 +46,7 @@ def program_line(run: Span, traces: Iterable[Trace], reports: Iterable[RunFigure
     The parts do not overlap and add up to the whole. Imports, Torch-TensorRT and torch.compile are the time in which at
     least one thread of one process was in such work: an import inside a compilation counts as import, and what
     Torch-TensorRT does for a frame of torch.compile as Torch-TensorRT. Of runs only the sum is known: where threads overlap
-    it may be more than the time that is left for it. The line then marks it, as it does where the other parts overlap.
+    it may be more than the time that is left for it, and then the line has the sum, too.
 
     Args:
         run: The span `torchspan.run`.
@@ -69,14 +69,8 @@ def program_line(run: Span, traces: Iterable[Trace], reports: Iterable[RunFigure
         "runs": runs_ns,
     }
     parts = {name: ns for name, ns in named.items() if ns > 0} | {"rest": left_ns - runs_ns}
-    sums = (
-        (_length(program.imports), import_ns),
-        (_length(program.work), _length(work)),
-        (_length(program.frames), _length(frames)),
-        (runs_sum, runs_ns),
-    )
-    overlapping = {name: total for name, (total, ns) in zip(named, sums, strict=True) if total > _NOTABLE * ns}
-    for piece in broken(_text(run.duration_ns, parts, overlapping), width):
+    summed = f" (runs of all threads summed: {runs_sum / 1e9:.2f} s)" if runs_sum > _NOTABLE * runs_ns else ""
+    for piece in broken(_text(run.duration_ns, parts) + summed, width):
         yield [(piece, Style.PLAIN)]
 
 
@@ -137,38 +131,33 @@ def _clipped(span: Span, run: Span) -> _Interval:
 
 def _union(intervals: Iterable[_Interval]) -> list[_Interval]:
     """The same moments as intervals that do not overlap."""
-    result: list[_Interval] = []
+    union: list[_Interval] = []
     for start, end in sorted(intervals):
-        if result and start <= result[-1][1]:
-            result[-1] = (result[-1][0], max(result[-1][1], end))
+        if union and start <= union[-1][1]:
+            union[-1] = (union[-1][0], max(union[-1][1], end))
         else:
-            result.append((start, end))
-    return result
+            union.append((start, end))
+    return union
 
 
 def _length(intervals: Sequence[_Interval]) -> int:
     return sum(end - start for start, end in intervals)
 
 
-def _text(whole_ns: int, parts: dict[str, int], overlapping: dict[str, int]) -> str:
+def _text(whole_ns: int, parts: dict[str, int]) -> str:
     seconds = whole_ns / 1e9
     digits = 3 if seconds < 1 else 2 if seconds < 100 else 1
     unit = 10 ** (9 - digits)
     shares = _rounded(list(parts.values()), round(whole_ns / unit), unit)
     listed = ", ".join(f"{name} {share * unit / 1e9:.{digits}f}" for name, share in zip(parts, shares, strict=True))
     text = f"program {round(whole_ns / unit) * unit / 1e9:.{digits}f} s"
-    if len(parts) > 1:
-        text += f": {listed}"
-    if overlapping:
-        sums = ", ".join(f"{name} {ns / 1e9:.{digits}f} s" for name, ns in overlapping.items())
-        text += f" (threads or processes overlap; summed: {sums})"
-    return text
+    return f"{text}: {listed}" if len(parts) > 1 else text
 
 
 def _rounded(values: Sequence[int], whole: int, unit: int) -> list[int]:
     """The values in units, each rounded up or down so that they add up to the whole."""
-    result = [value // unit for value in values]
+    rounded = [value // unit for value in values]
     by_remainder = sorted(range(len(values)), key=lambda index: values[index] % unit, reverse=True)
-    for index in by_remainder[: max(whole - sum(result), 0)]:
-        result[index] += 1
-    return result
+    for index in by_remainder[: max(whole - sum(rounded), 0)]:
+        rounded[index] += 1
+    return rounded

@@ -76,7 +76,7 @@ def waterfall(trace: Trace, width: int, scene: Scene, head: str = "") -> Iterato
     levels = max(row.depth() for row in shown)
     scale = _Scale(width, trace.start_ns, max(trace.end_ns - trace.start_ns, 1), scene, levels)
     spans = [node.span for node in trace.nodes()]
-    head = head or _id(trace.trace_id)
+    head = head or f"trace {trace.trace_id}"
     yield from _title(head, spans[0].resource, trace.start_ns, plural(len(spans), "span"), width)
     for row in shown:
         yield from _row(row, scale, "", "")
@@ -96,7 +96,7 @@ def program(run: Run, width: int, scene: Scene, drawn: Container[int]) -> Iterat
     count = 1 + sum(1 for member in run.members for _ in member.nodes())
     traces = len({run.span.trace_id, *(member.trace_id for member in run.members)})
     what = plural(count, "span") + (f" in {traces} traces" if traces > 1 else "")
-    yield from _title(_id(run.span.trace_id), resource, run.span.start_ns, what, width)
+    yield from _title(f"trace {run.span.trace_id}", resource, run.span.start_ns, what, width)
     service = _service(resource)
     below = {id(node): id(member) in drawn for member in run.members for node in member.roots}
     items = folded([node for member in run.members for node in member.roots])
@@ -136,11 +136,8 @@ def overview(parts: Sequence[tuple[int, Trace]], width: int) -> Iterator[Line]:
         for answer in answers_of_group:
             yield from ([("    ", Style.PLAIN), *line] for line in lines(answer, width - 4))
     if len(groups) > _MOST_GROUPS:
-        rest = list(groups.items())[_MOST_GROUPS:]
-        count = sum(len(group) for _, group in rest)
-        with_news = sum(len(group) for (_, answers_of_group), group in rest if answers_of_group)
-        tail = f", {with_news} of them with an error, a fallback or what Dynamo did" if with_news else ""
-        yield from ([(piece, Style.PLAIN)] for piece in broken(f"  … {plural(count, 'other part')}{tail}", width))
+        count = sum(map(len, list(groups.values())[_MOST_GROUPS:]))
+        yield [(f"  … {plural(count, 'other part')}", Style.PLAIN)]
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -159,10 +156,6 @@ def _service(resource: Attributes) -> str:
     """The service's name; empty where none was given, which the SDK writes as `unknown_service:` and the interpreter."""
     name = str(resource.get("service.name") or "")
     return "" if name.startswith("unknown_service") else name
-
-
-def _id(trace_id: str) -> str:
-    return f"trace {trace_id}"
 
 
 def _title(head: str, resource: Attributes, start_ns: int, what: str, width: int) -> Iterator[Line]:

@@ -34,7 +34,7 @@ class Scene:
     def of(cls, spans: Iterable[Span]) -> Scene:
         """The scene of all these spans. The wrapper's own span is not a process of the program."""
         every = list(spans)
-        processes = {_process(span) for span in every if not _is_wrapper(span)} - {""}
+        processes = {_process(span) for span in every if not Run.is_span(span)} - {""}
         threads = {_thread(span) for span in every} - {""}
         wanted = {(link.trace_id, link.span_id) for span in every for link in span.links}
         keys = ((span.trace_id, span.span_id) for span in every) if wanted else ()
@@ -80,7 +80,3 @@ def _process(span: Span) -> str:
 
 def _thread(span: Span) -> str:
     return next((str(span.attributes[key]) for key in _THREADS if span.attributes.get(key)), "")
-
-
-def _is_wrapper(span: Span) -> bool:
-    return Run.is_span(span)

@@ -98,18 +98,8 @@ class Alignment:
         self.templates = {name: self._template(name) for name in self.names}
         self.summaries = self._summaries(snapshot.ranges, removed)
 
-    def slots(self) -> list[Path]:
-        """The paths of the tensors of all arguments."""
-        return [path for path, leaf in self.template_leaves() if isinstance(leaf, TensorShape)]
-
     def template_leaves(self) -> list[tuple[Path, Leaf]]:
         return [leaf for name, tree in self.templates.items() for leaf in leaves(tree, (name,))]
-
-    def aligned(self, call: ModuleCall) -> list[TensorShape | None]:
-        """The tensors of a call, one for each of `slots`; None where it has none there."""
-        leaf_at = dict(call.leaves())
-        slots = (leaf_at.get(path) for path in self.slots())
-        return [tensor if isinstance(tensor, TensorShape) else None for tensor in slots]
 
     def usual(self) -> ObservedShape:
         """The shape from which an example is made.

@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan._base.spelling import closest
 from torchspan.inputs.aligned.alignment import Alignment, LeafSummary
 from torchspan.inputs.observed.leaves import Constant, Path, TensorShape, label
-from torchspan.inputs.observed.observations import SHAPES_LIMIT, VALUES_LIMIT, CallCounts, Snapshot
-from torchspan.inputs.observed.signatures import CallSignature, WithheldName
+from torchspan.inputs.observed.observations import SHAPES_LIMIT, VALUES_LIMIT, CallCounts
 from torchspan.inputs.observed.trees import is_missing
 from torchspan.inputs.written.portable import as_pair
 
@@ -56,24 +54,6 @@ def of_counts(counts: CallCounts) -> Iterator[Finding]:
         if number:
             calls = "1 call" if number == 1 else f"{number:,} calls"
             yield Finding(name, "", text.format(calls))
-
-
-def of_removed(removed: frozenset[str], signature: CallSignature, snapshot: Snapshot) -> Iterator[Finding]:
-    """What `remove_inputs` was given, and neither the signature nor a call has."""
-    in_calls = {name for shape in snapshot.shapes for name in shape.first.arguments}
-    in_calls.update(str(path[0]) for path in snapshot.ranges)
-    named = {*signature.names, *in_calls} - {signature.var_positional, signature.var_keyword}
-    keywords = [signature.keyword_of(name) for name in named if not isinstance(name, WithheldName)]
-    for name in sorted(removed - in_calls - {*signature.names}):
-        keyword = str(name) if isinstance(name, WithheldName) else signature.keyword_of(name)
-        meant = closest(keyword, keywords) if keywords else None
-        hint = "" if meant is None else f" (did you mean {meant}?)"
-        yield Finding(
-            "removed",
-            keyword,
-            f"remove_inputs was given this name, but neither the signature nor a recorded call has it{hint}. Nothing was left out "
-            "for it.",
-        )
 
 
 def of_calls(alignment: Alignment, has_batch: Callable[[str], bool]) -> Iterator[Finding]:

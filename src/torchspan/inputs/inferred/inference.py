@@ -192,13 +192,6 @@ def made(trees: Mapping[str, Tree], values: Mapping[Path, Any]) -> dict[str, Any
     return {name: rebuilt(tree, (name,), _made(values)) for name, tree in trees.items()}
 
 
-def made_flat(trees: Mapping[str, Tree], values: Mapping[Path, Any]) -> list[Any]:
-    """The tensors of an example."""
-    make = _made(values)
-    all_leaves = [leaf for name, tree in trees.items() for leaf in leaves(tree, (name,))]
-    return [make(path, leaf) for path, leaf in all_leaves if isinstance(leaf, TensorShape)]
-
-
 def _made(values: Mapping[Path, Any]) -> Callable[[Path, Leaf], Any]:
     """Makes the value of a leaf: the one that is given, else zeros of the shape."""
 

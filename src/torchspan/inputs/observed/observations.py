@@ -16,12 +16,6 @@ from torchspan.inputs.observed.trees import Tree, leaves, shape_key
 SHAPES_LIMIT = 1_024
 """Distinct shapes of calls that are kept. Of other calls only the ranges of sizes are."""
 
-CALLS_LIMIT = 1_024
-"""Calls that are kept one by one."""
-
-FAILED_LIMIT = 32
-"""Failed calls that are kept one by one."""
-
 PATHS_LIMIT = 4_096
 """Paths of leaves whose ranges are kept for calls beyond `SHAPES_LIMIT`."""
 
@@ -36,19 +30,12 @@ class ModuleCall:
     Args:
         arguments: By name.
         by_keyword: The names of those that came by keyword.
-        number: The how-manieth call that began.
-        outputs: The leaves of what it returned, with their paths; None before it returned, or where it raised.
-        failed: It raised.
-        tensors: Tensors and objects by path, of inputs and outputs, where the observer keeps them.
+        number: The how-manieth call that returned.
     """
 
     arguments: dict[str, Tree]
     by_keyword: frozenset[str]
-    number: int
-    outputs: Tree | None = None
-    failed: bool = False
-    inputs_kept: dict[Path, Any] | None = None
-    outputs_kept: dict[Path, Any] | None = None
+    number: int = -1
 
     def without(self, removed: frozenset[str]) -> ModuleCall:
         """The call without these arguments."""
@@ -124,19 +111,10 @@ class ObservedCalls:
 
     def __init__(self) -> None:
         self._lock = renewed(self, "_lock", threading.Lock)
-        self._begun = 0
         self._shapes: dict[Hashable, ObservedShape] = {}
-        self._calls: list[ModuleCall] = []
-        self._failed: list[ModuleCall] = []
         self._ranges: dict[Path, Ranges] = {}
         self._by_keyword: set[str] = set()
         self._counts = CallCounts()
-
-    def next_number(self) -> int:
-        """The number of a call that begins, from 0 on."""
-        with self._lock:
-            self._begun += 1
-            return self._begun - 1
 
     def skipped(self, kind: str) -> None:
         """Count a call that is not recorded: a name of a field of `Counts`."""
@@ -144,19 +122,12 @@ class ObservedCalls:
             setattr(self._counts, kind, getattr(self._counts, kind) + 1)
 
     def ended(self, call: ModuleCall) -> None:
-        """Record a call that returned or raised."""
-        if call.failed:
-            with self._lock:
-                self._counts.failed += 1
-                if len(self._failed) < FAILED_LIMIT:
-                    self._failed.append(call)
-            return
+        """Record a call that returned."""
         key = call.key()
         with self._lock:
+            call.number = self._counts.completed
             self._counts.completed += 1
             self._by_keyword |= call.by_keyword
-            if len(self._calls) < CALLS_LIMIT:
-                self._calls.append(call)
             shape = self._shapes.get(key)
             if shape is None and len(self._shapes) < SHAPES_LIMIT:
                 shape = self._shapes[key] = ObservedShape(call)
@@ -182,22 +153,10 @@ class ObservedCalls:
                     )
                     for shape in self._shapes.values()
                 ],
-                calls=sorted(self._calls, key=lambda call: call.number),
-                failed=sorted(self._failed, key=lambda call: call.number),
                 ranges={path: ranges.copy() for path, ranges in self._ranges.items()},
                 by_keyword=frozenset(self._by_keyword),
                 counts=CallCounts(**{name: getattr(self._counts, name) for name in CallCounts.__slots__}),
             )
-
-    @property
-    def keeps_calls(self) -> bool:
-        """Whether calls are still kept one by one, with their outputs."""
-        return len(self._calls) < CALLS_LIMIT
-
-    @property
-    def begun(self) -> int:
-        """How many calls were given a number."""
-        return self._begun
 
     @property
     def completed(self) -> int:
@@ -215,8 +174,6 @@ class Snapshot:
     """What `ObservedCalls` had at one moment."""
 
     shapes: list[ObservedShape]
-    calls: list[ModuleCall]
-    failed: list[ModuleCall]
     ranges: dict[Path, Ranges]
     by_keyword: frozenset[str]
     counts: CallCounts

@@ -10,14 +10,9 @@ from typing import Any
 
 from torchspan import _dynamo_safety
 from torchspan._base.boundaries import log_failure
-from torchspan.inputs.observed.leaves import Path
 from torchspan.inputs.observed.observations import ModuleCall, ObservedCalls
 from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
 from torchspan.inputs.observed.trees import Reader, SymbolicCallError, TooManyLeavesError
-
-OUTPUT = "output"
-"""The first part of the paths of what a call returned."""
-
 
 _OPEN_LIMIT = 1_000
 """Calls inside each other in one thread that are remembered."""
@@ -47,18 +42,12 @@ class ModuleRecorder:
     """Takes down the shapes of each call as it begins, and its outcome as it ends.
 
     Args:
-        keep: Of how many calls the tensors are kept.
-        limit: The number of the first call that is not recorded; None: all are.
         reads_caches: See `Reader`.
     """
 
-    def __init__(
-        self, signature: CallSignature, observations: ObservedCalls, keep: int, *, reads_caches: bool = False
-    ) -> None:
+    def __init__(self, signature: CallSignature, observations: ObservedCalls, *, reads_caches: bool = False) -> None:
         self.signature = signature
-        self.limit: int | None = None
         self._observations = observations
-        self._keep = keep
         self._reads_caches = reads_caches
         self._thread = _RecordingThread()
 
@@ -78,8 +67,8 @@ class ModuleRecorder:
         del self._thread.begun[:-_OPEN_LIMIT]  # those that a KeyboardInterrupt left open
         self._thread.begun.append(_Begun(call, id(sys.exc_info()[1])))
 
-    def end(self, result: Any) -> None:
-        """The call that began last in this thread has returned `result`, or its exception is being handled. Raises nothing."""
+    def end(self) -> None:
+        """The call that began last in this thread has returned, or its exception is being handled. Raises nothing."""
         if not self._thread.begun:  # it began before the observer was attached
             return
         begun = self._thread.begun.pop()
@@ -87,38 +76,22 @@ class ModuleRecorder:
         if call is None:
             return
         try:
-            call.failed = sys.exc_info()[1] is not None and id(sys.exc_info()[1]) != begun.handled
-            if not call.failed and self._observations.keeps_calls:
-                self._read_result(call, result)
-            self._observations.ended(call)
+            if sys.exc_info()[1] is not None and id(sys.exc_info()[1]) != begun.handled:
+                self._observations.skipped("failed")
+            else:
+                self._observations.ended(call)
         except Exception:
             self._failed()
 
-    def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModuleCall | None:
+    def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModuleCall:
         torch: Any = sys.modules["torch"]
         if torch._C._get_tracing_state() is not None or _dynamo_safety.is_symbolic((*args, *kwargs.values())):
             raise SymbolicCallError
-        if self.limit is not None and self._observations.begun >= self.limit:
-            return None
         bound = self.signature.bind(args, kwargs)
-        number = self._observations.next_number()
-        if self.limit is not None and number >= self.limit:  # another thread was first
-            return None
-        values: dict[Path, Any] | None = {} if number < self._keep else None
         with torch._C.DisableTorchFunction():  # modes and classes of the program's see no question about a shape
-            reader = Reader(values, reads_caches=self._reads_caches)
+            reader = Reader(reads_caches=self._reads_caches)
             arguments = {name: reader.read(value, (name,)) for name, value in bound.arguments.items()}
-        return ModuleCall(arguments, bound.by_keyword, number, inputs_kept=_copied(torch, values))
-
-    def _read_result(self, call: ModuleCall, result: Any) -> None:
-        torch: Any = sys.modules["torch"]
-        values: dict[Path, Any] | None = None if call.inputs_kept is None else {}
-        with torch._C.DisableTorchFunction():
-            try:
-                call.outputs = Reader(values, reads_caches=self._reads_caches).read(result, (OUTPUT,))
-            except (SymbolicCallError, TooManyLeavesError):
-                return
-        call.outputs_kept = _copied(torch, values)
+        return ModuleCall(arguments, bound.by_keyword)
 
     def _failed(self) -> None:
         self._observations.skipped("errors")
@@ -126,14 +99,3 @@ class ModuleRecorder:
             log_failure(
                 "%s failed; the program continues, and this call is not observed.", "The observation of a call's inputs"
             )
-
-
-def _copied(torch: Any, values: dict[Path, Any] | None) -> dict[Path, Any] | None:
-    """Copies that the program cannot change; of objects, the objects."""
-    if values is None:
-        return None
-    with torch.no_grad():
-        return {
-            path: tensor.detach().clone() if isinstance(tensor, torch.Tensor) else tensor
-            for path, tensor in values.items()
-        }

@@ -15,16 +15,12 @@ from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.by_identity import ByIdentity
 from torchspan._base.forks import renewed
 from torchspan._base.patching import unbound
-from torchspan._base.spelling import closest
 
 EXPECTED = "module:Class, of a module that the program imports"
 """What a text that names a class looks like."""
 
 _MAKING = ("__init__", "__setstate__")
 """What ends the making of an object: by a call of its class, and by `copy` and `pickle`."""
-
-_KNOWN_LIMIT = 10_000
-"""Names of a module that are searched for the one that was meant."""
 
 Made = Callable[[Any], None]
 
@@ -95,7 +91,9 @@ class WatchedClass:
             if target is None:
                 defining = _lazy_exports(module).get(self._name.partition(".")[0])
                 if defining is None:
-                    self._refuse(f"the module {self._module} has no class {self._name}{_meant(module, self._name)}")
+                    self._refuse(
+                        f"the module {self._module} has no class {self._name}; name the module that defines the class"
+                    )
                 else:
                     self._problem = f"the program made no object of {self.path}"
                     self._wait_for(f"{module_name}.{defining}")
@@ -239,16 +237,6 @@ def _lazy_exports(module: Any) -> dict[str, str]:
 
 def _nothing() -> None:
     """There is nothing to undo."""
-
-
-def _meant(module: Any, name: str) -> str:
-    """The class of a module that a wrong name may mean, as a part of a message."""
-    exported = [*list(vars(module))[:_KNOWN_LIMIT], *list(_lazy_exports(module))[:_KNOWN_LIMIT]]
-    names = [name for name in exported if name.isidentifier()]
-    suggestion = closest(name, names) if names else None
-    if suggestion is not None:
-        return f" (did you mean {suggestion}?)"
-    return "; name the module that defines the class"
 
 
 _dynamo_safety.register_with_dynamo()

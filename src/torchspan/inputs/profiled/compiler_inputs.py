@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torchspan.inputs.aligned.findings import calls_text
 from torchspan.inputs.observed.leaves import Absent, Constant, NotWrittenError, Opaque, Path, TensorShape, label
 from torchspan.inputs.observed.trees import Container, Tree
-from torchspan.inputs.written.hidden_values import WithheldKey
+from torchspan.inputs.written.portable import WithheldKey
 
 if TYPE_CHECKING:
     from torchspan.inputs.profiled.profiles import InputProfile, TensorProfile

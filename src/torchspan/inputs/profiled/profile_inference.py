@@ -27,12 +27,10 @@ class Limits:
     Args:
         percentile: The share of the calls, in percent, that the upper limit holds.
         headroom: What is added to the upper limit, as a share of it.
-        powers_of_two: The lower limit goes down, and the upper one up, to the next power of two.
     """
 
     percentile: float = 100.0
     headroom: float = 0.0
-    powers_of_two: bool = False
 
     def __post_init__(self) -> None:
         for name in ("percentile", "headroom"):
@@ -43,18 +41,10 @@ class Limits:
             raise ValueError(f"percentile must be above 0 and at most 100, not {self.percentile!r}")
         if not 0 <= self.headroom < math.inf:
             raise ValueError(f"headroom must be a share of the largest size, 0 or more, not {self.headroom!r}")
-        if not isinstance(self.powers_of_two, bool):
-            raise TypeError(f"powers_of_two must be True or False, not {self.powers_of_two!r}")
-
-    def low(self, size: int) -> int:
-        """The lower limit for this smallest size."""
-        size = max(size, 1)
-        return 1 << (size.bit_length() - 1) if self.powers_of_two else size
 
     def high(self, size: int) -> int:
         """The upper limit for this largest size."""
-        size = math.ceil(round(max(size, 1) * (1 + self.headroom), 6))
-        return 1 << (size - 1).bit_length() if self.powers_of_two else size
+        return math.ceil(round(max(size, 1) * (1 + self.headroom), 6))
 
     def cut(self, sizes: Mapping[int, int]) -> int:
         """The largest size that counts.
@@ -160,7 +150,7 @@ class _ProfileInference:
         dimension = _Dimension((low, high), counts, axis == 0 and self._has_batch(str(path[0])), low, high)
         if low != high:
             largest = self._limits.cut(counts) if counts and self._limits.percentile < 100 else high
-            dimension.low, dimension.high = self._limits.low(low), self._limits.high(largest)
+            dimension.low, dimension.high = max(low, 1), self._limits.high(largest)
         elif dimension.is_batch:
             dimension.low, dimension.high = 1, self._limits.high(max(high, 2))
         return dimension

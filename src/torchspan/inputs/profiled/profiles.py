@@ -144,35 +144,6 @@ class InputProfile:
     layout: Layout
     signature: CallSignature
 
-    @property
-    def share_outside(self) -> float:
-        """The share of the calls that have a size outside of the ranges, from 0 to 1."""
-        return self.calls_outside / self.calls
-
-    @property
-    def is_dynamic(self) -> bool:
-        """Whether any dimension varies."""
-        return any(tensor.is_dynamic for tensor in self.tensors)
-
-    def tensor(self, path: Path) -> TensorProfile:
-        """Find the tensor at a path.
-
-        Args:
-            path: The argument's name, then a key for each container around the tensor.
-
-        Returns:
-            The tensor's sizes.
-
-        Raises:
-            KeyError: There is no tensor at the path.
-        """
-        for tensor in self.tensors:
-            if tensor.path == path:
-                return tensor
-        raise KeyError(
-            f"there is no tensor at {path!r}; the profile has {', '.join(repr(tensor.path) for tensor in self.tensors)}"
-        )
-
     def to_python(self) -> str:
         """Write a program that makes what `InputObserver.to_torch_tensorrt` returns, and compiles `model` with it.
 

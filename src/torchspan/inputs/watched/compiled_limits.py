@@ -16,7 +16,7 @@ from torchspan._base.reading import is_a
 from torchspan.inputs.observed.leaves import Constant, Leaf, Path, TensorShape
 from torchspan.inputs.observed.signatures import CallSignature
 from torchspan.inputs.observed.trees import Reader, leaves
-from torchspan.inputs.watched.engine_limits import EngineLimits, Profile, Shapes, SizeRange
+from torchspan.inputs.watched.engine_limits import EngineLimits, Shapes, SizeRange
 
 _Ranges = tuple[SizeRange, ...]
 
@@ -40,17 +40,13 @@ def limits_of(module: Any, signature: CallSignature) -> EngineLimits | None:
         return None
     inputs = _inputs(module, signature)
     engines = [_bound(engine) for engine in _engines(module) if engine is not None]
-    number = max((len(profiles) for by_node in engines for profiles in by_node.values()), default=1)
-    profiles = []
-    for index in range(number):
-        ranges: dict[Path, _Ranges] = {}
-        for node, path in inputs.items():
-            own = [ranges_of[node][min(index, len(ranges_of[node]) - 1)] for ranges_of in engines if node in ranges_of]
-            narrowest = _narrowest(own) if own and not _is_complex(node) else _of_program(node)
-            if narrowest is not None:
-                ranges[path] = narrowest
-        profiles.append(Profile(ranges))
-    return EngineLimits(tuple(profiles)) if any(profile.ranges for profile in profiles) else None
+    ranges: dict[Path, _Ranges] = {}
+    for node, path in inputs.items():
+        own = [ranges_of[node] for ranges_of in engines if node in ranges_of]
+        narrowest = _narrowest(own) if own and not _is_complex(node) else _of_program(node)
+        if narrowest is not None:
+            ranges[path] = narrowest
+    return EngineLimits(ranges) if ranges else None
 
 
 # --- arguments -------------------------------------------------------------------------------------------------------
@@ -107,19 +103,17 @@ def _first(holder: Any, *names: str) -> Any:
     return next((member for name in names if (member := getattr(holder, name, None)) is not None), None)
 
 
-def _bound(engine: tuple[Any, Sequence[str], Sequence[Any]]) -> dict[Any, list[_Ranges]]:
-    """Node -> its ranges in each profile of the engine."""
+def _bound(engine: tuple[Any, Sequence[str], Sequence[Any]]) -> dict[Any, _Ranges]:
+    """Node -> its ranges in the profile of the engine, the first one, with which the runtime runs it."""
     handle, names, inputs = engine
-    by_node = {}
-    for name, node in zip(names, inputs, strict=False):
-        if handle.is_shape_inference_io(name):  # its values have limits, not its shape
-            continue
-        shapes = (handle.get_tensor_profile_shape(name, index) for index in range(handle.num_optimization_profiles))
-        by_node[node] = [
-            tuple(SizeRange(int(low), int(opt), int(high)) for low, opt, high in zip(*map(tuple, shape), strict=True))
-            for shape in shapes
-        ]
-    return by_node
+    return {
+        node: tuple(
+            SizeRange(int(low), int(opt), int(high))
+            for low, opt, high in zip(*map(tuple, handle.get_tensor_profile_shape(name, 0)), strict=True)
+        )
+        for name, node in zip(names, inputs, strict=False)
+        if not handle.is_shape_inference_io(name)  # its values have limits, not its shape
+    }
 
 
 def _narrowest(alternatives: Sequence[_Ranges]) -> _Ranges:

@@ -10,16 +10,14 @@ from typing import Any
 
 from torchspan._base.by_identity import ByIdentity
 from torchspan._base.forks import in_each_child, renewed
-from torchspan.inputs.observed.attachments import Attachment, attach
+from torchspan.inputs.observed.attachments import ForwardHooks
 from torchspan.inputs.observed.observations import ObservedCalls
-from torchspan.inputs.observed.origins import method_signature
+from torchspan.inputs.observed.origins import forward_signature
 from torchspan.inputs.observed.recorder import ModuleRecorder
 from torchspan.inputs.observed.watched_classes import WatchedClass
 from torchspan.inputs.written.documents import Document, writes_values
-from torchspan.inputs.written.hidden_values import without_values
+from torchspan.inputs.written.encoder import Record, encoded
 from torchspan.inputs.written.portable import Portable, name_of
-
-_METHOD = "forward"
 
 
 class ObservedProcess:
@@ -36,17 +34,17 @@ class ObservedProcess:
     def __init__(self, paths: Sequence[str]) -> None:
         self._lock = renewed(self, "_lock", threading.Lock)
         self._kinds: dict[type, _Kind] = {}
-        self._objects: ByIdentity[Attachment] = ByIdentity()
+        self._objects: ByIdentity[ForwardHooks] = ByIdentity()
         self._watched = [WatchedClass(path, self._made) for path in dict.fromkeys(paths)]
         _FORKED.add(self)
 
     def document(self) -> Document:
         """What has been observed until now; with values where the environment asks for them."""
-        with self._lock:
-            portables = [kind.portable() for kind in self._kinds.values()]
         has_values = writes_values()
+        with self._lock:
+            records = [kind.record(values=has_values) for kind in self._kinds.values()]
         unseen = {watched.path: watched.problem for watched in self._watched if watched.problem is not None}
-        return Document([portable if has_values else without_values(portable) for portable in portables], unseen)
+        return Document(records, unseen)
 
     def close(self) -> None:
         """Observe nothing any more."""
@@ -57,15 +55,14 @@ class ObservedProcess:
 
     def _made(self, thing: Any) -> None:
         with self._lock:
-            kind = self._kinds.get(type(thing))
-            if kind is None:
-                kind = self._kinds[type(thing)] = _Kind(thing)
-            self._objects[thing] = attach(thing, _METHOD, kind.recorder)
+            kind = self._kinds.get(type(thing)) or _Kind(thing)
+            self._objects[thing] = ForwardHooks(thing, kind.recorder)
+            self._kinds[type(thing)] = kind
 
     def _leave(self, thing: Any) -> None:
-        attachment = self._objects.pop(thing)
-        if attachment is not None:
-            attachment.detach()
+        hooks = self._objects.pop(thing)
+        if hooks is not None:
+            hooks.detach()
 
     def begin_again(self) -> None:
         """Count from zero."""
@@ -80,12 +77,13 @@ class _Kind:
 
     def __init__(self, thing: Any) -> None:
         self._name = name_of(type(thing))
-        self._signature = method_signature(thing, _METHOD)
+        self._signature = forward_signature(thing)
         self._observations = ObservedCalls()
-        self.recorder = ModuleRecorder(self._signature, self._observations, keep=0, reads_caches=True)
+        self.recorder = ModuleRecorder(self._signature, self._observations, reads_caches=True)
 
-    def portable(self) -> Portable:
-        return Portable(self._name, _METHOD, self._signature, self._observations.snapshot(), {}, frozenset())
+    def record(self, *, values: bool) -> Record:
+        calls = Portable(self._name, self._signature, self._observations.snapshot(), {}, frozenset())
+        return encoded(calls, values=values)
 
 
 _FORKED: weakref.WeakSet[ObservedProcess] = weakref.WeakSet()

@@ -12,17 +12,15 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import count, repeat
 from operator import length_hint
-from threading import get_ident
 from typing import Any, Protocol
 
 from torchspan import _dynamo_safety
 from torchspan._base.boundaries import log_failure
 from torchspan._base.forks import renewed
 from torchspan.inputs.observed.leaves import Path, TensorShape
-from torchspan.inputs.observed.observations import PATHS_LIMIT, SHAPES_LIMIT, Ranges
+from torchspan.inputs.observed.observations import SHAPES_LIMIT
 from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
 from torchspan.inputs.observed.trees import (
     DEPTH_LIMIT,
@@ -87,58 +85,20 @@ class Follower(Protocol):
         """A call is sampled: the first of each shape that is kept, and 1 in N of all calls."""
 
 
-@dataclass(slots=True)
-class TrafficCounts:
-    """What happened to the calls of one module.
-
-    Args:
-        calls: Counted.
-        beyond_limit: Those of them of which only ranges are kept.
-        unfit, symbolic, too_large, errors: Not counted, because they did not fit the signature, came from a tracer, had
-            too many arguments, or torchspan failed.
-    """
-
-    calls: int = 0
-    beyond_limit: int = 0
-    unfit: int = 0
-    symbolic: int = 0
-    too_large: int = 0
-    errors: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TrafficSnapshot:
-    """What `Traffic` had at one moment.
-
-    Args:
-        shapes: Those that are kept with their counts, in the order in which they appeared.
-    """
-
-    shapes: list[tuple[CallShape, int]]
-    ranges: dict[Path, Ranges]
-    counts: TrafficCounts
-
-
 class Traffic:
     """Counts the calls of one module by shape. Safe from any thread; what goes wrong in here never reaches the call.
 
+    Not counted are calls that do not fit the signature, come from a tracer, or have too many arguments.
+
     Args:
         every: One in so many calls is sampled, and the first of each shape.
-        waiting: What followers keep of a sampled call until it ends, by thread; the next call in the thread removes it.
     """
 
-    def __init__(
-        self,
-        signature: CallSignature,
-        every: int,
-        followers: Iterable[Follower] = (),
-        waiting: dict[int, Any] | None = None,
-    ) -> None:
+    def __init__(self, signature: CallSignature, every: int, followers: Iterable[Follower] = ()) -> None:
         torch: Any = sys.modules["torch"]
         self._signature = signature
         self._every = every
         self._followers = tuple(followers)
-        self._waiting = {} if waiting is None else waiting
         self._tensor: Any = torch.Tensor
         self._torch_c = torch._C
         self._lock = renewed(self, "_lock", threading.RLock)  # a signal handler may call the module as well
@@ -146,16 +106,15 @@ class Traffic:
         self._next_number = count(1).__next__
         self._by_key: dict[Hashable, CallShape] = {}
         self._by_shape: dict[Hashable, CallShape] = {}
-        self._ranges: dict[Path, Ranges] = {}
-        self._counts = TrafficCounts()
+        self._has_failed = False
+        self.beyond_limit = 0
+        """Counted calls whose shape is not kept."""
 
     # --- a call ------------------------------------------------------------------------------------------------------
     # It runs at every call of the module: what is a function of its own elsewhere stands in it.
     def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """A call begins. Raises nothing."""
         try:
-            if self._waiting:
-                self._waiting.pop(get_ident(), None)
             torch_c, tensor = self._torch_c, self._tensor
             key: Hashable
             if torch_c._len_torch_function_stack() or torch_c._len_torch_dispatch_stack():
@@ -183,12 +142,8 @@ class Traffic:
                 action(shape)
             if not self._next_number() % self._every:
                 self._sample(shape, is_new=False)
-        except SymbolicCallError:
-            self._skip("symbolic")
-        except UnfitCallError:
-            self._skip("unfit")
-        except TooManyLeavesError:
-            self._skip("too_large")
+        except (SymbolicCallError, UnfitCallError, TooManyLeavesError):
+            return
         except Exception:
             self._failed()
 
@@ -269,7 +224,7 @@ class Traffic:
                 if is_kept:
                     self._by_shape[identity] = shape
                 else:
-                    self._widen(shape)
+                    self.beyond_limit += 1
         for action in shape.actions:
             action(shape)
         is_sampled = not self._next_number() % self._every
@@ -286,34 +241,19 @@ class Traffic:
             if action is not None:
                 yield action
 
-    def _widen(self, shape: CallShape) -> None:
-        self._counts.beyond_limit += 1
-        for path, leaf in shape.tensors.items():
-            if path in self._ranges or len(self._ranges) < PATHS_LIMIT:
-                self._ranges.setdefault(path, Ranges()).add(leaf)
-
     def _sample(self, shape: CallShape, *, is_new: bool) -> None:
         for follower in self._followers:
             follower.sampled(shape, is_new=is_new)
 
-    def _skip(self, kind: str) -> None:
-        with self._lock:
-            setattr(self._counts, kind, getattr(self._counts, kind) + 1)
-
     def _failed(self) -> None:
-        self._skip("errors")
-        if self._counts.errors == 1:
+        if not self._has_failed:
+            self._has_failed = True
             log_failure("%s failed; the program continues.", "The observation of a module's inputs")
 
-    # --- what was counted --------------------------------------------------------------------------------------------
-    def snapshot(self) -> TrafficSnapshot:
-        """What has been counted until now; it does not change."""
+    def calls(self) -> int:
+        """Calls that were counted until now."""
         with self._lock:
-            shapes = [(shape, shape.count) for shape in self._by_shape.values()]
-            ranges = {path: ranges.copy() for path, ranges in self._ranges.items()}
-            counts = replace(self._counts)
-        counts.calls = counts.beyond_limit + sum(number for _, number in shapes)
-        return TrafficSnapshot(shapes, ranges, counts)
+            return self.beyond_limit + sum(shape.count for shape in self._by_shape.values())
 
 
 def _tensors(trees: Mapping[str, Tree]) -> dict[Path, TensorShape]:

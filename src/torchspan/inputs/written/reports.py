@@ -13,8 +13,7 @@ from torchspan.inputs.aligned.findings import Finding
 from torchspan.inputs.observed.leaves import Path, label
 from torchspan.inputs.observed.observations import Snapshot
 from torchspan.inputs.observed.signatures import WithheldName
-from torchspan.inputs.written.hidden_values import WithheldKey
-from torchspan.inputs.written.portable import as_pair, name_of
+from torchspan.inputs.written.portable import WithheldKey, as_pair, name_of
 
 _HEADINGS = ("argument", "type", "calls", "rank", "axis", "min", "usual", "max", "distinct", "sizes")
 _RIGHT = frozenset({"rank", "axis", "min", "usual", "max", "distinct"})

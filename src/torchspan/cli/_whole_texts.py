@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole texts of messages in the user's own file: shown in place of what may leave, or left out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torchspan._files.withheld import LOCAL, event_key
+from torchspan.cli._command import CommandError
+from torchspan.cli._terminal import printable
+from torchspan.traces import Span
+from torchspan.traces._input import every_document
+from torchspan.traces._otlp import UnreadableError
+
+HELP = "show the whole texts of messages, if the file has them, also where the output is no terminal"
+
+
+def with_texts(spans: Iterable[Span], *, whole: bool) -> Iterator[Span]:
+    """The spans without the attributes of whole texts.
+
+    Args:
+        whole: Put the texts in the place of the attributes to which they belong.
+    """
+    for span in spans:
+        texts = {key: value for key, value in span.attributes.items() if key.startswith(LOCAL)}
+        if not texts:
+            yield span
+            continue
+        attributes = {key: value for key, value in span.attributes.items() if key not in texts}
+        events = span.events
+        if whole:
+            attributes |= {key.removeprefix(LOCAL): text for key, text in texts.items() if not _is_of_event(key)}
+            events = tuple(
+                dataclasses.replace(event, attributes=event.attributes | _of_event(texts, event_key(index, "")))
+                for index, event in enumerate(span.events)
+            )
+        yield dataclasses.replace(span, attributes=attributes, events=events)
+
+
+def _is_of_event(key: str) -> bool:
+    return key.startswith(f"{LOCAL}events.")
+
+
+def _of_event(texts: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {key.removeprefix(prefix): text for key, text in texts.items() if key.startswith(prefix)}
+
+
+def write_redacted(source: str, target: str) -> int:
+    """Write a copy of a file of traces without the whole texts. Returns the number of places that could not be read.
+
+    Raises CommandError if the source cannot be read, or the target exists or cannot be written.
+    """
+    unread = 0
+    try:
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            for _, _, document in every_document([source]):
+                if isinstance(document, UnreadableError):
+                    unread += 1
+                    continue
+                _remove_texts(document)
+                file.write(f"{json.dumps(document, separators=(',', ':'))}\n")
+    except OSError as error:
+        name = printable(str(error.filename or target))
+        raise CommandError(
+            f"cannot write {printable(target)} from {printable(source)}: {name}: {error.strerror}", 2
+        ) from None
+    return unread
+
+
+def _remove_texts(part: Any) -> None:
+    """Remove, in place, each attribute whose key is that of a whole text."""
+    waiting = [part]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            attributes = part.get("attributes")
+            if isinstance(attributes, list):
+                attributes[:] = [entry for entry in attributes if not _is_text(entry)]
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+
+
+def _is_text(attribute: Any) -> bool:
+    return isinstance(attribute, dict) and str(attribute.get("key")).startswith(LOCAL)
