@@ -63,10 +63,10 @@ def logs(records):
 def fails(provider):
     """`fails(opt_in, logger_provider)`: an engine whose compilation fails in its partitioning, both recorded."""
 
-    def fail(opt_in, logger_provider, *, of=provider, capture_text=False, **options):
-        signal = exception_signal(opt_in, logger_provider, capture_text=capture_text)
+    def fail(opt_in, logger_provider, *, of=provider, capture="none", **options):
+        signal = exception_signal(opt_in, logger_provider, capture_text=capture == "text")
         engine = Engine()
-        extend(engine, SpanWriter(of, exceptions=signal, capture_text=capture_text, **options).callback)
+        extend(engine, SpanWriter(of, exceptions=signal, capture=capture, **options).callback)
         raise_once(engine)
         return engine
 
@@ -154,7 +154,7 @@ def test_a_record_has_no_text_of_the_programs_and_no_traceback(fails, logs, reco
 
 
 def test_with_captured_text_a_record_has_the_message(fails, logs, records):
-    fails("logs", logs, capture_text=True)
+    fails("logs", logs, capture="text")
     assert records.all()[0].attributes["exception.message"] == SECRET
 
 

@@ -262,7 +262,7 @@ def test_a_list_is_at_most_two_kibibytes_and_parallel_lists_stay_parallel(engine
 
 def test_a_message_that_is_recorded_whole_is_cut_too(provider, exporter):
     engine = Engine()
-    extend(engine, SpanWriter(provider, capture_text=True).callback)
+    extend(engine, SpanWriter(provider, capture="text").callback)
     engine.close(engine.open(phase.COMPILE, {}), ValueError("é" * 5000))
     (event,) = exporter.get_finished_spans()[0].events
     assert event.attributes["exception.message"] == "é" * 1022 + "…"
@@ -322,15 +322,16 @@ def test_what_occurred_inside_an_event_is_an_event_of_its_span(engine, exporter)
 
 
 @pytest.mark.parametrize(
-    ("capture_text", "reported"),
+    ("capture", "reported"),
     [
-        (False, "Failed to parse ONNX model from file: ?!"),
-        (True, "Failed to parse ONNX model from file: /srv/my.onnx with 4711!"),
+        ("none", "Failed to parse ONNX model from file: ?!"),
+        ("local", "Failed to parse ONNX model from file: ?!"),
+        ("text", "Failed to parse ONNX model from file: /srv/my.onnx with 4711!"),
     ],
 )
-def test_an_attribute_that_is_somebodys_text_is_redacted_unless_asked_for(provider, exporter, capture_text, reported):
+def test_an_attribute_that_is_somebodys_text_is_redacted_unless_asked_for(provider, exporter, capture, reported):
     engine = Engine()
-    extend(engine, SpanWriter(provider, capture_text=capture_text).callback)
+    extend(engine, SpanWriter(provider, capture=capture).callback)
     text = {semconv.PARSER_ERROR: "Failed to parse ONNX model from file: /srv/my.onnx with 4711!"}
     engine.close(engine.open(phase.PARSE, text))
     event = engine.open(phase.PARSE, {})

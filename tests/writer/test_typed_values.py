@@ -74,10 +74,10 @@ def test_an_exception_class_made_at_run_time_has_a_question_mark_for_a_name(engi
     assert span.events[0].attributes["exception.type"] == "?"
 
 
-@pytest.mark.parametrize(("capture_text", "is_whole"), [(False, False), (True, True)])
-def test_the_description_of_a_status_is_a_message(provider, exporter, capture_text, is_whole):
+@pytest.mark.parametrize(("capture", "is_whole"), [("none", False), ("local", False), ("text", True)])
+def test_the_description_of_a_status_is_a_message(provider, exporter, capture, is_whole):
     engine = Engine()
-    extend(engine, SpanWriter(provider, capture_text=capture_text).callback)
+    extend(engine, SpanWriter(provider, capture=capture).callback)
     event = engine.open(phase.BUILD_ENGINE, {})
     event.additions.update({semconv.ERROR_TYPE: "engine_build_failed", semconv.BUILD_ERROR: f"failed: {CANARY}"})
     engine.close(event)
