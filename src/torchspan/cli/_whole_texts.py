@@ -7,13 +7,13 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import IO, Any
 
 from torchspan._files.withheld import LOCAL, event_key
 from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import printable
 from torchspan.traces import Span
-from torchspan.traces._input import every_document
+from torchspan.traces._input import documents, opened
 from torchspan.traces._otlp import UnreadableError
 
 HELP = "show the whole texts of messages, if the file has them, also where the output is no terminal"
@@ -56,8 +56,8 @@ def write_redacted(source: str, target: str) -> int:
     """
     unread = 0
     try:
-        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            for _, _, document in every_document([source]):
+        with opened(source) as original, _new(target) as file:
+            for _, document in documents(original):
                 if isinstance(document, UnreadableError):
                     unread += 1
                     continue
@@ -69,6 +69,11 @@ def write_redacted(source: str, target: str) -> int:
             f"cannot write {printable(target)} from {printable(source)}: {name}: {error.strerror}", 2
         ) from None
     return unread
+
+
+def _new(path: str) -> IO[str]:
+    """A file that did not exist, which only its owner may read."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8")
 
 
 def _remove_texts(part: Any) -> None:

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`TORCHSPAN_CAPTURE=local`: the file of a run and `capture()` have texts whole, the program's exporters what may leave."""
+
+import json
+import logging
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs import export as logs_export
+
+from support import span_file
+from support.engines import extend
+from torchspan import phase, semconv
+from torchspan._files import withheld
+from torchspan.engine import Engine, Occurrence
+from torchspan.redaction import messages
+from torchspan.sdk import RunFileProcessor
+from torchspan.testing import capture
+from torchspan.writer import SpanWriter, exception_signal
+
+SECRET = "the patient has pain in the left hand"
+PARSER = f"Failed to parse ONNX model from file: {SECRET}!"
+MESSAGE = "torchspan.local.events.0.exception.message"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.jsonl"
+
+
+@pytest.fixture
+def processor(path, provider):
+    processor = RunFileProcessor(path, "0123456789abcdef")
+    provider.add_span_processor(processor)
+    yield processor
+    processor.shutdown()
+
+
+@pytest.fixture
+def engine_with(provider, processor):
+    """`engine_with(capture)`: an engine whose spans go to the program's exporter and to the file of a run."""
+
+    def make(capture="local", opt_in="", logs=None, **options):
+        engine = Engine()
+        signal = exception_signal(opt_in, logs, capture_text=capture == "text")
+        extend(engine, SpanWriter(provider, capture=capture, exceptions=signal, **options).callback)
+        return engine
+
+    return make
+
+
+def fail(engine, *, where=phase.PARSE):
+    """Work with a text of each kind: on the span at its start and at its end, of an exception and of a status."""
+    event = engine.open(where, {semconv.PARSER_ERROR: messages.of_text(PARSER)})
+    event.additions[semconv.BUILD_ERROR] = messages.of_text(SECRET)
+    event.additions[semconv.RECOMPILE_REASON] = f"name == '{SECRET}'"
+    event.additions[semconv.DECLARED_REASON] = messages.of_program(SECRET)
+    engine.close(event, ValueError(SECRET))
+
+
+TEXTS = {
+    "torchspan.local.tensorrt.parser.error": PARSER,
+    "torchspan.local.tensorrt.build.error": SECRET,
+    "torchspan.local.torch.compile.recompile.reason": f"name == '{SECRET}'",
+    "torchspan.local.torch.compile.declaration.reason": SECRET,
+    MESSAGE: SECRET,
+}
+
+
+def texts(span):
+    return {key: text for key, text in span.attributes.items() if key.startswith(withheld.LOCAL)}
+
+
+def test_the_file_has_each_text_on_its_span_alone(engine_with, path):
+    fail(engine_with())
+    (span,) = span_file.read(path)
+    assert texts(span) == TEXTS
+    assert SECRET not in json.dumps([dict(event.attributes) for event in span.events])
+    assert SECRET not in json.dumps(span.resource)
+    ((written,),) = [
+        scope["spans"] for scope in json.loads(path.read_text())["resourceSpans"][0]["scopeSpans"]
+    ]
+    assert SECRET not in json.dumps(written["status"])
+
+
+def test_an_exporter_of_the_program_gets_no_text(engine_with, exporter, caplog):
+    caplog.set_level(logging.DEBUG)
+    fail(engine_with())
+    (span,) = exporter.get_finished_spans()
+    assert SECRET not in span.to_json()
+    assert SECRET.encode() not in encode_spans([span]).SerializeToString()
+    assert withheld.LOCAL not in span.to_json()
+    assert SECRET not in caplog.text
+    assert span.attributes["tensorrt.parser.error"] == "Failed to parse ONNX model from file: ?!"
+
+
+def test_an_exporter_gets_with_local_what_it_gets_with_none(engine_with, exporter):
+    described = []
+    for capture_setting in ("none", "local"):
+        exporter.clear()
+        fail(engine_with(capture_setting))
+        (span,) = exporter.get_finished_spans()
+        events = [(event.name, dict(event.attributes)) for event in span.events]
+        described.append((span.name, dict(span.attributes), events, span.status.description))
+    assert described[0] == described[1]
+
+
+@pytest.mark.parametrize("capture_setting", ["none", "text"])
+def test_without_local_the_file_has_no_texts_of_its_own(engine_with, path, capture_setting):
+    fail(engine_with(capture_setting))
+    (span,) = span_file.read(path)
+    assert texts(span) == {}
+    assert (SECRET in path.read_text()) == (capture_setting == "text")
+
+
+def test_what_leaves_whole_is_not_in_the_file_twice(engine_with, path):
+    engine = engine_with()
+    engine.close(engine.open(phase.PARSE, {semconv.PARSER_ERROR: "In node ? with name: ?"}))
+    (span,) = span_file.read(path)
+    assert texts(span) == {}
+
+
+def test_a_span_of_the_program_gets_no_texts(engine_with, provider, path):
+    engine = engine_with()
+    with provider.get_tracer("app").start_as_current_span("request"):
+        fail(engine)
+    own, request = span_file.read(path)
+    assert texts(own) == TEXTS
+    assert texts(request) == {}
+
+
+def test_the_text_of_a_later_event_has_its_index(engine_with, path):
+    engine = engine_with()
+    event = engine.open(phase.BUILD_ENGINE, {})
+    for line in ("The timing cache will not be used!", SECRET):
+        logged = {semconv.LOG_MESSAGE: messages.of_text(line), semconv.LOG_SEVERITY: "WARNING"}
+        event.occurrences.append(Occurrence(semconv.LOG_EVENT, event.start_ns + 1, logged))
+    engine.close(event)
+    (span,) = span_file.read(path)
+    assert [each.attributes["tensorrt.log.message"] for each in span.events] == ["The timing cache will not be used!", "?"]
+    assert texts(span) == {"torchspan.local.events.1.tensorrt.log.message": SECRET}
+
+
+def test_work_that_is_folded_has_its_texts_on_the_span_around_it(engine_with, path):
+    engine = engine_with(spans_per_trace=1)
+    compilation = engine.open(phase.COMPILE, {})
+    engine.close(engine.open(phase.CONVERT, {}), ValueError(SECRET))
+    engine.close(compilation)
+    (span,) = span_file.read(path)
+    assert [event.name for event in span.events] == ["exception"]
+    assert texts(span) == {MESSAGE: SECRET}
+
+
+def test_the_text_of_an_exception_that_is_a_log_record_has_the_index_behind_the_spans_events(engine_with, exporter, path):
+    records = logs_export.InMemoryLogRecordExporter()
+    logs = LoggerProvider(shutdown_on_exit=False)
+    logs.add_log_record_processor(logs_export.SimpleLogRecordProcessor(records))
+    engine = engine_with(opt_in="logs", logs=logs)
+    event = engine.open(phase.BUILD_ENGINE, {})
+    engine.close(engine.open(phase.CONVERT, {}, target="aten.add"), None)
+    event.occurrences.append(Occurrence(semconv.LOG_EVENT, event.start_ns + 1, {semconv.LOG_MESSAGE: messages.of_text("?")}))
+    engine.close(event, ValueError(SECRET))
+    span = span_file.read(path)[-1]
+    assert [each.name for each in span.events] == ["tensorrt.log", "exception"]
+    assert texts(span) == {"torchspan.local.events.1.exception.message": SECRET}
+    (record,) = records.get_finished_logs()
+    assert SECRET not in record.to_json()
+    assert [each.name for each in exporter.get_finished_spans()[-1].events] == ["tensorrt.log"]
+
+
+def test_a_text_is_bounded(engine_with, path):
+    engine = engine_with()
+    engine.close(engine.open(phase.COMPILE, {}), ValueError("é" * 5000))
+    (span,) = span_file.read(path)
+    assert texts(span) == {MESSAGE: "é" * 1022 + "…"}
+
+
+def test_nothing_is_kept_of_a_span_that_has_ended(engine_with):
+    fail(engine_with())
+    assert withheld._ENDING == {}
+
+
+def test_a_span_of_the_program_with_the_ids_of_an_ended_one_gets_nothing(engine_with, exporter):
+    fail(engine_with())
+    ids = exporter.get_finished_spans()[0].context
+    assert withheld.of(ids.trace_id, ids.span_id) is withheld.NOTHING
+
+
+# --- rights for others --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
+def test_a_file_with_rights_for_others_has_no_texts_which_one_line_says(engine_with, path, caplog, mode):
+    path.touch()
+    path.chmod(mode)
+    engine = engine_with()
+    fail(engine)
+    fail(engine)
+    assert SECRET not in path.read_text()
+    assert [texts(span) for span in span_file.read(path)] == [{}, {}]
+    assert [record.getMessage() for record in caplog.records if record.name == "torchspan.sdk"] == [
+        f"torchspan: {path} can be read by others than its owner (mode {mode:03o}), so the whole texts of messages are left out "
+        "of it. To have them: chmod 600, or another TORCHSPAN_FILE_MODE."
+    ]
+
+
+def test_a_mode_that_gives_rights_to_others_leaves_the_texts_out(provider, path, monkeypatch, caplog):
+    monkeypatch.setenv("TORCHSPAN_FILE_MODE", "640")
+    processor = RunFileProcessor(path, "0123456789abcdef")
+    provider.add_span_processor(processor)
+    engine = Engine()
+    extend(engine, SpanWriter(provider, capture="local").callback)
+    fail(engine)
+    processor.shutdown()
+    assert SECRET not in path.read_text()
+    assert "so the whole texts of messages are left out" in caplog.text
+
+
+def test_a_run_without_texts_says_nothing_about_the_rights(engine_with, path, caplog):
+    path.touch()
+    path.chmod(0o644)
+    engine = engine_with()
+    engine.close(engine.open(phase.COMPILE, {}))
+    assert caplog.text == ""
+
+
+# --- capture() ----------------------------------------------------------------------------------------------------
+def test_capture_has_the_texts_and_the_programs_exporter_does_not(provider, exporter):
+    engine = Engine()
+    extend(engine, SpanWriter(provider, capture="local").callback)
+    with capture(tracer_provider=provider) as captured:
+        fail(engine)
+    span = captured.one("tensorrt.parse")
+    assert texts(span) == TEXTS
+    assert SECRET not in exporter.get_finished_spans()[-1].to_json()
+
+
+def test_capture_without_local_has_no_texts(provider):
+    engine = Engine()
+    extend(engine, SpanWriter(provider, capture="none").callback)
+    with capture(tracer_provider=provider) as captured:
+        fail(engine)
+    assert texts(captured.one("tensorrt.parse")) == {}
+
+
+def test_what_a_sampler_refuses_has_its_text_nowhere(processor, path):
+    engine = Engine()
+    extend(engine, SpanWriter(trace.NoOpTracerProvider(), capture="local").callback)
+    fail(engine)
+    assert not path.exists()
