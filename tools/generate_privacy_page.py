@@ -21,15 +21,18 @@ Each string in them has a type. One function reduces every string by its type be
 are complete. An attribute without a type raises an error when torchspan is imported, and an attribute that is not in the tables is
 not emitted.
 
-`TORCHSPAN_CAPTURE` is the only setting that changes what leaves the process. Its default is `none`.
+`TORCHSPAN_CAPTURE` is the only setting that changes what leaves the process. With `local`, the default, and with `none`, exporters,
+logs, status descriptions and metrics get the same. With `local`, the [whole texts](#whole-texts-in-your-own-file) of messages are also
+in the file that you make yourself. With `text`, exporters get them, too: a message quotes whatever the program failed on, and it is
+kept where your traces are kept, for whoever may read them there.
 
-`torchspan show --what-leaves FILE` lists every distinct string of a trace file with its type.
+`torchspan show --what-leaves FILE` lists every distinct string of a trace file with its type, and marks what is in that file alone.
 """
 
 NEVER = """\
 ## What never leaves
 
-torchspan never records the following, at either setting:
+torchspan never records the following, at any setting:
 
 - values of tensors, weights, and the source or the constants of a graph;
 - environment variables, command lines, user names and host names, apart from what torchspan's resource detector adds
@@ -37,9 +40,25 @@ torchspan never records the following, at either setting:
 - paths that a program loads from or saves to, of models, engines, caches and ONNX files;
 - arguments and results of functions and callbacks, and attributes of your objects.
 
-Messages are the one exception, because a message may quote any of these. With `none`, a message leaves only if it is
-[known as a whole](#message), without the values that it quotes; a message of your own code is left out. With
-`TORCHSPAN_CAPTURE=text`, messages are recorded as they were written, with everything that they quote.
+Messages are the one exception, because a message may quote any of these. A message leaves only if it is
+[known as a whole](#message), without the values that it quotes; a message of your own code is left out. Of any other message, the
+class of the exception and its place leave: the file, the line and the function that raised it. With `TORCHSPAN_CAPTURE=text`,
+messages are recorded as they were written, with everything that they quote.
+
+## Whole texts in your own file
+
+With `TORCHSPAN_CAPTURE=local`, the whole texts of messages, of guards and of the reasons that a program declares are in three places:
+
+- the file of `torchspan run`, in attributes of spans under keys that begin with `torchspan.local.`, each at most 2 KiB. A file that its
+  group or others have rights to gets no texts, and one line in the log says so;
+- the terminal on which `torchspan run` ends or `torchspan show` is called. Where the output is not a terminal (a pipe, a file, a log of
+  CI), it has no texts unless you add `--text`. Pictures of `--svg` have none either;
+- `torchspan.testing.capture()`, in the test that asks for it.
+
+They are never attributes of the spans of OpenTelemetry's SDK, so no exporter and no processor of your program gets them.
+
+`torchspan show --redact FILE COPY` writes a copy without them, to be passed on. `torchspan run --redact`, or `TORCHSPAN_CAPTURE=none`,
+records them nowhere. The Collector with `collector-config/file.yaml` removes them from the files that it reads.
 
 ## Names
 
@@ -135,7 +154,7 @@ def document():
 
 def settings(kinds):
     """What each type of string lets through at each setting."""
-    lines = ["## At each setting", "", "| type | `none`, the default | `text` |", "|---|---|---|"]
+    lines = ["## At each setting", "", "| type | `local`, the default, and `none` | `text` |", "|---|---|---|"]
     lines.append("| number, boolean | Counts, sizes, durations, positions and switches. | the same |")
     for _, (first, *_others) in kinds:
         leaves = (
@@ -171,6 +190,8 @@ def section(rows):
     lines += [kind.leaves]
     if kind.leaves_with_text is not None:
         lines += ["", f"With `TORCHSPAN_CAPTURE=text`: {kind.leaves_with_text}"]
+    if kind.is_local:
+        lines += ["", "With `TORCHSPAN_CAPTURE=local`, [your own file](#whole-texts-in-your-own-file) has the whole text."]
     lines += ["", "| attribute | meaning |", "|---|---|", *(f"| `{row}` | {escaped(row.brief)} |" for row in rows)]
     return "\n".join([*lines, ""])
 
@@ -207,7 +228,7 @@ def file_only(rows):
     return (
         "## Only in the file of `torchspan run`\n\n"
         "The file contains the spans that exporters get, including your own. In addition, it contains:\n\n"
-        f"{keys}.\n"
+        f"{keys}, and the [whole texts](#whole-texts-in-your-own-file) of messages.\n"
     )
 
 

@@ -65,9 +65,10 @@ TORCHSPAN_WITHOUT_GPU = "TORCHSPAN_WITHOUT_GPU"
 """`1`: run Torch-TensorRT's real pipeline on a machine without a GPU (see `torchspan.testing.without_gpu`)."""
 
 TORCHSPAN_CAPTURE = "TORCHSPAN_CAPTURE"
-"""`text`: exception messages and lines of TensorRT's log are recorded in full.
+"""Who gets the texts of messages and guards whole.
 
-Default `none`: only their first line, with every literal replaced by `?`; in lines of the log, names of layers and tensors too."""
+Default `local`: the file of `torchspan run`, the terminal on which it ends, and `torchspan.testing.capture()`. Exporters get what the
+table of messages lets through. `none`: nobody. `text`: exporters too."""
 
 TORCHSPAN_GRAPH_RUNS = "TORCHSPAN_GRAPH_RUNS"
 """`1`: runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs."""

@@ -10,8 +10,13 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags, TraceState
 
 from support import backends, otlp, scraped
+from support.engines import extend
 from support.receiver import Receiver
-from torchspan.sdk import FileSpanExporter
+from torchspan import phase, semconv
+from torchspan.engine import Engine
+from torchspan.redaction import messages
+from torchspan.sdk import FileSpanExporter, RunFileProcessor
+from torchspan.writer import SpanWriter
 
 REFUSED, ACCEPTED = (f"otelcol_receiver_{name}_spans" for name in ("refused", "accepted"))
 
@@ -92,6 +97,33 @@ def test_a_file_that_is_replayed_equals_what_was_sent_live(start, backend, live,
         backend.wait_for(lambda receiver: len(receiver.spans()) == 3)
         assert collector.complaints() == []
     assert otlp.plain(backend.messages()) == otlp.plain(live.messages())
+
+
+SENTENCE = "the patient has pain in the left hand"
+
+
+def test_whole_texts_in_the_file_of_a_run_do_not_arrive(start, backend, tmp_path):
+    path = tmp_path / "run.jsonl"
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(RunFileProcessor(path, "0123456789abcdef"))
+    engine = Engine()
+    extend(engine, SpanWriter(provider, capture="local").callback)
+    event = engine.open(phase.PARSE, {semconv.MODEL_SIZE: 4711})
+    event.additions[semconv.PARSER_ERROR] = messages.of_text(f"Failed to parse ONNX model from file: {SENTENCE}!")
+    engine.close(event, ValueError(SENTENCE))
+    provider.shutdown()
+    assert path.read_text().count(SENTENCE) == 2
+    with start() as collector:
+        backend.wait_for(lambda receiver: len(receiver.spans()) == 1)
+        assert collector.complaints() == []
+    (span,) = backend.spans()
+    assert {attribute.key: attribute.value.string_value or attribute.value.int_value for attribute in span.attributes} == {
+        "tensorrt.parser.model.size": 4711,
+        "tensorrt.parser.error": "Failed to parse ONNX model from file: ?!",
+        "error.type": "ValueError",
+    }
+    assert [event.name for event in span.events] == ["exception"]
+    assert SENTENCE.encode() not in b"".join(message.SerializeToString() for message in backend.messages())
 
 
 def test_files_that_are_written_while_it_runs_are_read_on(start, backend, tmp_path):

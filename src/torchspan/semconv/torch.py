@@ -253,7 +253,8 @@ DECLARED_FUNCTION = Attribute(
 DECLARED_REASON = Attribute(
     "torch.compile.declaration.reason",
     "string",
-    "Reason that the program passed to the API in `torch.compile.declaration.api`. Only the user's own file has it.",
+    "Reason that the program passed to the API in `torch.compile.declaration.api`. Exporters get it only with "
+    "`TORCHSPAN_CAPTURE=text`.",
     event=_DECLARATIONS,
     kind=ProgramText(),
 )
