@@ -466,7 +466,8 @@ def test_an_exception_whose_message_is_not_recorded_says_where_it_was_raised(rec
     assert error_lines(torchspan, recording) == [
         "Error     ValueError in construct_network",
         "          raised at /app/converters.py:21 in app.converters.convert_erfcx",
-        "          its message is recorded with TORCHSPAN_CAPTURE=text",
+        "          its message is not in the table of messages; --text shows it if the",
+        "          file has it",
     ]
 
 
