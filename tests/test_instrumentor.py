@@ -203,14 +203,14 @@ def test_an_invalid_value_leaves_torchspan_off(used):
 
 def test_a_second_call_with_the_settings_in_use_does_nothing_and_says_nothing(provider, used, caplog):
     torchspan.instrument(tracer_provider=provider, detail="passes")
-    torchspan.instrument(tracer_provider=provider, detail="passes", capture="none")
+    torchspan.instrument(tracer_provider=provider, detail="passes", capture="local")
     torchspan.instrument()
     assert (caplog.messages, len(used)) == ([], 1)
 
 
 def test_a_second_call_with_different_settings_does_nothing_and_says_which_are_ignored(used, caplog):
     torchspan.instrument()
-    torchspan.instrument(detail="passes", capture="none", heartbeat=3)
+    torchspan.instrument(detail="passes", capture="local", heartbeat=3)
     assert caplog.messages == [
         (
             "torchspan is already instrumented; ignoring detail='passes' (in use: 'stages'), heartbeat=3.0 "

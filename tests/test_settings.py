@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def test_defaults():
     assert _settings.load({}, {}) == Settings(
-        detail="stages", build_phases="auto", capture="none", propagation="on", heartbeat=None, without_gpu=False
+        detail="stages", build_phases="auto", capture="local", propagation="on", heartbeat=None, without_gpu=False
     )
 
 
@@ -198,7 +198,7 @@ def test_an_empty_variable_is_as_good_as_none(caplog):
 INVALID = {
     "detail": ("everything", "invalid value for detail: 'everything' (expected one of stages, passes)"),
     "build_phases": (True, "invalid value for build_phases: True (expected one of auto, on, off)"),
-    "capture": ("Text", "invalid value for capture: 'Text' (expected one of none, text)"),
+    "capture": ("Text", "invalid value for capture: 'Text' (expected one of local, none, text)"),
     "propagation": (["on"], "invalid value for propagation: ['on'] (expected one of on, links, off)"),
     "without_gpu": ("yes", "invalid value for without_gpu: 'yes' (expected one of 0, 1, false, true)"),
     "graph_runs": (2, "invalid value for graph_runs: 2 (expected one of 0, 1, false, true)"),

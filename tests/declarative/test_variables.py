@@ -63,7 +63,7 @@ def test_the_program_runs_and_each_bad_value_is_one_line_whatever_reads_it(ran, 
         word.rstrip(",").partition("=")[0] for line in lines for word in line.split()[:5] if "TORCHSPAN_" in word
     ) == (expected)
     assert (
-        "torchspan: WARNING: Invalid TORCHSPAN_CAPTURE='neither of them', using default 'none' (expected one of none, text)"
+        "torchspan: WARNING: Invalid TORCHSPAN_CAPTURE='neither of them', using default 'local' (expected one of local, none, text)"
         in lines
     )
     assert (

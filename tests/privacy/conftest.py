@@ -39,7 +39,16 @@ class Run:
 
     @functools.cached_property
     def seen(self):
-        """(place, key) of everything that torchspan wrote with a word of one place alone in it."""
+        """(place, key) of everything that torchspan wrote with a word of one place alone in it, but for whole texts."""
+        return {(place, key) for place, key in self._places if not key.startswith(haystack.LOCAL)}
+
+    @property
+    def local(self):
+        """(place, key) of the whole texts, which the file alone may have; of an event's text the event's own key."""
+        return {(place, haystack.local_key(key)) for place, key in self._places if key.startswith(haystack.LOCAL)}
+
+    @functools.cached_property
+    def _places(self):
         return {
             (place, each.key)
             for each in set(self.found)
@@ -50,7 +59,11 @@ class Run:
     @functools.cached_property
     def shared(self):
         """(key, text) of what torchspan wrote with a word of several places in it."""
-        return {(each.key, each.text) for each in set(self.found) if haystack.is_torchspans(each) and haystack.shared(each.text)}  # fmt: skip
+        return {
+            (each.key, each.text)
+            for each in set(self.found)
+            if haystack.is_torchspans(each) and not each.key.startswith(haystack.LOCAL) and haystack.shared(each.text)
+        }
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ CANARIES = {name: places.canary(name) for name in places.PLACES}
 _BY_SURNAME = {each.surname: name for name, each in CANARIES.items()}
 _SHARED = sorted({word for each in CANARIES.values() for word in each.others})
 _WORD = re.compile(r"[a-z]{5,}")
+LOCAL = "torchspan.local."
+"""What the keys of whole texts begin with, in the file of a run."""
 
 
 class Found(NamedTuple):
@@ -78,6 +80,11 @@ def from_file(path):
 def from_receiver(message):
     """A request that arrived, as the file would have it."""
     return MessageToDict(message)
+
+
+def local_key(key):
+    """The key of the attribute of which a key of the file has the whole text, on its span or on an event."""
+    return re.sub(r"^events\.\d+\.", "", key.removeprefix(LOCAL))
 
 
 def is_torchspans(found):

@@ -8,7 +8,7 @@ import pytest
 from privacy import haystack, places
 from torchspan import semconv
 
-captures = pytest.mark.parametrize("capture", ["none", pytest.param("text", marks=pytest.mark.slow)])
+captures = pytest.mark.parametrize("capture", ["local", *(pytest.param(word, marks=pytest.mark.slow) for word in ("none", "text"))])
 
 TEXTS = {
     "exception.message",
@@ -18,8 +18,8 @@ TEXTS = {
     "span.status",
     "torch.compile.declaration.reason",
     "torch.compile.failure.reason",
+    "torch.compile.graph_break.hints",
     "torch.compile.graph_break.reason",
-    "torch.compile.graph_break.type",
     "torch.compile.recompile.reason",
     "torch.compile.restart.reasons",
 }
@@ -41,6 +41,21 @@ def allowed(place, capture):
     return keys | TEXTS | PLACES_OF_CODE if capture == "text" else keys
 
 
+# --- whole texts in the user's own file -------------------------------------------------------------------------
+@captures
+def test_whole_texts_are_in_the_file_alone_and_only_with_local(canaries, capture):
+    run = canaries(capture)
+    keys = {key for _, key in run.local}
+    if capture == "local":
+        assert WHOLE_IN_THE_FILE - run.local == set()
+        assert keys <= TEXTS - {"span.status"}
+    else:
+        assert keys == set()
+    assert [name for name, content in run.carriers.items() if haystack.LOCAL.encode() in content] == (
+        ["file"] if capture == "local" else []
+    )
+
+
 @captures
 def test_the_program_plants_a_canary_in_every_place_of_the_table(canaries, capture):
     run = canaries(capture)
@@ -56,7 +71,7 @@ def test_what_torchspan_writes_has_no_canary_but_names_where_names_may_be(canari
 
 
 def test_the_program_has_every_attribute_with_a_string(canaries):
-    found = {each.key for each in canaries("none").found}
+    found = {each.key for each in canaries("local").found}
     assert {str(row) for row in semconv.ATTRIBUTES if row.type.startswith("string")} - found == set(NOT_IN_THE_PROGRAM)
 
 
@@ -76,7 +91,7 @@ NOT_IN_THE_PROGRAM = {
 
 
 def test_progress_passes_children_and_log_records_are_among_what_is_looked_at(canaries):
-    run = canaries("none")
+    run = canaries("local")
     names = {each.text for each in run.found if each.key == "span.name"}
     assert {"torchspan.progress", "torchspan.run", "torch_tensorrt.pass constant_fold", "torchspan.import"} <= names
     assert "torchspan" in {each.owner for each in run.found if each.key == "log.body"}
@@ -103,14 +118,17 @@ WHOLE = {
 }
 
 
+WHOLE_IN_THE_FILE = {(place, key) for place, key in WHOLE if key in TEXTS - {"span.status"}}
+
+
 def test_every_name_that_may_be_seen_is_seen_under_its_keys(canaries):
-    found = canaries("none").seen
+    found = canaries("local").seen
     expected = {(place.name, key) for place in places.PLACES.values() for key in place.keys}
     assert sorted(expected - found) == []
 
 
 def test_words_that_several_places_share_are_nowhere_without_captured_text(canaries):
-    assert sorted((key, text) for key, text in canaries("none").shared if key not in OWN_WORDS) == []
+    assert sorted((key, text) for key, text in canaries("local").shared if key not in OWN_WORDS) == []
 
 
 @pytest.mark.slow
@@ -124,7 +142,7 @@ def test_with_captured_text_such_words_are_in_texts_alone(canaries):
 def test_no_byte_holds_a_canary_in_any_encoding(canaries, capture, carrier):
     run = canaries(capture)
     own = {place for place in places.PLACES if place.startswith("user.")} if carrier in OWN_BYTES else set()
-    written = {place for place, _ in run.seen}  # looked at one by one above
+    written = {place for place, _ in (run.seen | run.local if carrier == "file" else run.seen)}  # looked at one by one above
     assert (
         sorted(haystack.places_in(run.carriers[carrier]) - own - written - NAMED_TO_THE_USER.get(carrier, set())) == []
     )
@@ -138,7 +156,7 @@ NAMED_TO_THE_USER = {
 
 
 def test_a_file_of_observed_inputs_has_names_of_classes_and_parameters_and_no_other_canary(canaries):
-    assert haystack.places_in(canaries("none").carriers["inputs"]) == NAMED_IN_A_FILE_OF_INPUTS
+    assert haystack.places_in(canaries("local").carriers["inputs"]) == NAMED_IN_A_FILE_OF_INPUTS
 
 
 @pytest.mark.slow
@@ -159,7 +177,7 @@ NAMED_IN_A_FILE_OF_INPUTS = {
 
 
 def test_a_child_has_the_baggage_and_one_with_an_emptied_environment_has_none(canaries):
-    environments = canaries("none").environments
+    environments = canaries("local").environments
     assert haystack.surnames(environments["inherited"]["BAGGAGE"]) == {"child.baggage.key", "child.baggage.value"}
     assert haystack.surnames(str(environments["emptied"])) == {"child.emptied.variable"}
     assert "BAGGAGE" not in environments["emptied"]
