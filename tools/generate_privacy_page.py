@@ -191,7 +191,10 @@ def section(rows):
     if kind.leaves_with_text is not None:
         lines += ["", f"With `TORCHSPAN_CAPTURE=text`: {kind.leaves_with_text}"]
     if kind.is_local:
-        lines += ["", "With `TORCHSPAN_CAPTURE=local`, [your own file](#whole-texts-in-your-own-file) has the whole text."]
+        lines += [
+            "",
+            "With `TORCHSPAN_CAPTURE=local`, [your own file](#whole-texts-in-your-own-file) has the whole text.",
+        ]
     lines += ["", "| attribute | meaning |", "|---|---|", *(f"| `{row}` | {escaped(row.brief)} |" for row in rows)]
     return "\n".join([*lines, ""])
 

@@ -27,14 +27,25 @@ def attribute(key, text):
 
 def request(name, facts, *, scope="torchspan", **fields):
     """A document with one span."""
-    span = {"traceId": "ab" * 16, "spanId": "01" * 8, "name": name, "startTimeUnixNano": "1000", "endTimeUnixNano": "3000"}
+    span = {
+        "traceId": "ab" * 16,
+        "spanId": "01" * 8,
+        "name": name,
+        "startTimeUnixNano": "1000",
+        "endTimeUnixNano": "3000",
+    }
     span |= {"attributes": [attribute(key, text) for key, text in facts.items()], **fields}
     return {"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {"name": scope}, "spans": [span]}]}]}
 
 
 def failed():
     """A line of a file of a run: a message with a row, and one without."""
-    facts = {s.ERROR_TYPE: "ValueError", s.PARSER_ERROR: REDUCED, f"{LOCAL}{s.PARSER_ERROR}": PARSER, event_key(0, s.EXCEPTION_MESSAGE): SECRET}
+    facts = {
+        s.ERROR_TYPE: "ValueError",
+        s.PARSER_ERROR: REDUCED,
+        f"{LOCAL}{s.PARSER_ERROR}": PARSER,
+        event_key(0, s.EXCEPTION_MESSAGE): SECRET,
+    }
     exception = {"name": "exception", "timeUnixNano": "1500", "attributes": [attribute(s.EXCEPTION_TYPE, "ValueError")]}
     return request("tensorrt.parse", facts, events=[exception], status={"code": 2})
 
@@ -187,7 +198,9 @@ def test_a_packed_file_has_a_copy_that_is_not(torchspan, path, tmp_path):
     assert keys(copy) == [{str(s.PARSER_ERROR), str(s.ERROR_TYPE)}]
 
 
-@pytest.mark.parametrize("line", ["[]", "1", '"text"', '{"attributes": 1}', '{"attributes": [1, null, {"key": 2}, []]}'])
+@pytest.mark.parametrize(
+    "line", ["[]", "1", '"text"', '{"attributes": 1}', '{"attributes": [1, null, {"key": 2}, []]}']
+)
 def test_a_line_of_another_form_is_copied(torchspan, path, tmp_path, line):
     copy = tmp_path / "copy.jsonl"
     path.write_text(f"{line}\n")

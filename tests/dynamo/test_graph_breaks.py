@@ -26,13 +26,13 @@ def events(spans):
 ASKED_FOR = {"torch.compile.declaration.api": "torch._dynamo.graph_break"}
 
 
-NO_BRANCHES = (
-    "Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`). Dynamo does not support tracing dynamic control flow."
-)
+NO_BRANCHES = "Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`). Dynamo does not support tracing dynamic control flow."
 COMPUTED = "\n\n  The branch condition involves a tensor computed as follows:\n?"
 HINTS_FOR_BRANCHES = (
-    "This graph break is fundamental - it is unlikely that Dynamo will ever be able to trace through your code. "
-    "Consider finding a workaround.",
+    (
+        "This graph break is fundamental - it is unlikely that Dynamo will ever be able to trace through your code. "
+        "Consider finding a workaround."
+    ),
     "Use `torch.cond` to express dynamic control flow.",
 )
 BRANCHLESS = (

@@ -19,7 +19,7 @@ _SENTENCE = re.compile(r"(?<![^.\s] )[A-Z][a-z]+(?:,?(?: |\n +)[a-z'()-]+){5,20}
 
 
 def _docstrings(holder, depth=2):
-    for name, member in sorted(vars(holder).items()):
+    for _, member in sorted(vars(holder).items()):
         documentation = getattr(member, "__doc__", None)
         if type(documentation) is str:
             yield documentation

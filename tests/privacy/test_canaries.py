@@ -8,7 +8,9 @@ import pytest
 from privacy import haystack, places
 from torchspan import semconv
 
-captures = pytest.mark.parametrize("capture", ["local", *(pytest.param(word, marks=pytest.mark.slow) for word in ("none", "text"))])
+captures = pytest.mark.parametrize(
+    "capture", ["local", *(pytest.param(word, marks=pytest.mark.slow) for word in ("none", "text"))]
+)
 
 TEXTS = {
     "exception.message",
@@ -142,7 +144,9 @@ def test_with_captured_text_such_words_are_in_texts_alone(canaries):
 def test_no_byte_holds_a_canary_in_any_encoding(canaries, capture, carrier):
     run = canaries(capture)
     own = {place for place in places.PLACES if place.startswith("user.")} if carrier in OWN_BYTES else set()
-    written = {place for place, _ in (run.seen | run.local if carrier == "file" else run.seen)}  # looked at one by one above
+    written = {
+        place for place, _ in (run.seen | run.local if carrier == "file" else run.seen)
+    }  # looked at one by one above
     assert (
         sorted(haystack.places_in(run.carriers[carrier]) - own - written - NAMED_TO_THE_USER.get(carrier, set())) == []
     )

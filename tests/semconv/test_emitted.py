@@ -4,9 +4,9 @@
 import pytest
 
 from torchspan import semconv
+from torchspan.redaction.kinds_of_text import Identifier, ProgramsSpanName, Text
 from torchspan.semconv import _table
 from torchspan.semconv._emitted import EmissionGate
-from torchspan.redaction.kinds_of_text import Identifier, ProgramsSpanName, Text
 
 ROWS = (
     _table.Attribute("a.text", "string", "A text.", kind=Text(), event="a.event"),

@@ -8,7 +8,7 @@ import pytest
 
 import collect_graph_breaks
 
-CALLS = '''
+CALLS = """
 raise SystemExit("this module is not to be imported")
 BASE = "Base"
 
@@ -26,11 +26,11 @@ class Variable:
 
     def refuse(self, gb_type):
         unimplemented(gb_type=gb_type)
-'''
-HINTS = '''
+"""
+HINTS = """
 MISTAKE = ["Check the " "spelling."]
 BUG: list[str] = ["It may be a bug.", compute()]
-'''
+"""
 
 
 def folder_of(path, calls=CALLS, registry=("A literal",)):
@@ -51,7 +51,9 @@ def test_the_phrases_of_all_forms_are_found_and_an_expression_without_one_is_nam
         "An attribute",
         "Base of a phrase",
     ]
-    assert [(kind.source, kind.where) for kind in types if not kind.phrase] == [("f'Unknown {name!r}'", "variables.py:14")]
+    assert [(kind.source, kind.where) for kind in types if not kind.phrase] == [
+        ("f'Unknown {name!r}'", "variables.py:14")
+    ]
 
 
 def test_a_hint_is_a_constant_of_the_module_of_hints(tmp_path):

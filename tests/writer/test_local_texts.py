@@ -98,7 +98,10 @@ def test_the_file_has_each_text_on_its_span_alone(engine_with, path):
     for line in path.read_text().splitlines():
         for of_resource in json.loads(line)["resourceSpans"]:
             (span,) = [span for scope in of_resource["scopeSpans"] for span in scope["spans"]]
-            rest = {**span, "attributes": [each for each in span["attributes"] if not each["key"].startswith(withheld.LOCAL)]}
+            rest = {
+                **span,
+                "attributes": [each for each in span["attributes"] if not each["key"].startswith(withheld.LOCAL)],
+            }
             assert SECRET not in json.dumps([rest, of_resource["resource"]])
 
 
@@ -121,7 +124,12 @@ def test_an_exporter_gets_with_local_what_it_gets_with_none(engine_with, exporte
         fail(engine_with(capture_setting))
         described += [
             [
-                (span.name, dict(span.attributes), [(event.name, dict(event.attributes)) for event in span.events], span.status.description)
+                (
+                    span.name,
+                    dict(span.attributes),
+                    [(event.name, dict(event.attributes)) for event in span.events],
+                    span.status.description,
+                )
                 for span in exporter.get_finished_spans()
             ]
         ]
@@ -159,7 +167,10 @@ def test_the_text_of_a_later_event_has_its_index(engine_with, path):
         event.occurrences.append(Occurrence(semconv.LOG_EVENT, event.start_ns + 1, logged))
     engine.close(event)
     (span,) = ended(path)
-    assert [each.attributes["tensorrt.log.message"] for each in span.events] == ["The timing cache will not be used!", "?"]
+    assert [each.attributes["tensorrt.log.message"] for each in span.events] == [
+        "The timing cache will not be used!",
+        "?",
+    ]
     assert texts(span) == {"torchspan.local.events.1.tensorrt.log.message": SECRET}
 
 
@@ -173,13 +184,17 @@ def test_work_that_is_folded_has_its_texts_on_the_span_around_it(engine_with, pa
     assert texts(span) == {MESSAGE: SECRET}
 
 
-def test_the_text_of_an_exception_that_is_a_log_record_has_the_index_behind_the_spans_events(engine_with, exporter, path):
+def test_the_text_of_an_exception_that_is_a_log_record_has_the_index_behind_the_spans_events(
+    engine_with, exporter, path
+):
     records = logs_export.InMemoryLogRecordExporter()
     logs = LoggerProvider(shutdown_on_exit=False)
     logs.add_log_record_processor(logs_export.SimpleLogRecordProcessor(records))
     engine = engine_with(opt_in="logs", logs=logs)
     event = engine.open(phase.BUILD_ENGINE, {})
-    event.occurrences.append(Occurrence(semconv.LOG_EVENT, event.start_ns + 1, {semconv.LOG_MESSAGE: messages.of_text("?")}))
+    event.occurrences.append(
+        Occurrence(semconv.LOG_EVENT, event.start_ns + 1, {semconv.LOG_MESSAGE: messages.of_text("?")})
+    )
     engine.close(event, ValueError(SECRET))
     span = ended(path)[-1]
     assert [each.name for each in span.events] == ["tensorrt.log", "exception"]
@@ -217,10 +232,11 @@ def test_a_file_with_rights_for_others_has_no_texts_which_one_line_says(engine_w
     fail(engine)
     assert SECRET not in path.read_text()
     assert [texts(span) for span in ended(path)] == [{}] * 6
-    assert [record.getMessage() for record in caplog.records if record.name == "torchspan.sdk"] == [
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "torchspan.sdk"]
+    assert line == (
         f"torchspan: {path} can be read by others than its owner (mode {mode:03o}), so the whole texts of messages are left out "
         "of it. To have them: chmod 600, or another TORCHSPAN_FILE_MODE."
-    ]
+    )
 
 
 def test_a_mode_that_gives_rights_to_others_leaves_the_texts_out(provider, path, monkeypatch, caplog):
@@ -258,7 +274,7 @@ def test_capture_without_local_has_no_texts(provider):
     extend(engine, SpanWriter(provider, capture="none").callback)
     with capture(tracer_provider=provider) as captured:
         fail(engine)
-    assert {name: texts(captured.one(name)) for name in TEXTS} == dict.fromkeys(TEXTS, {})
+    assert {name: texts(captured.one(name)) for name in TEXTS} == {name: {} for name in TEXTS}
 
 
 def test_what_a_sampler_refuses_has_its_text_nowhere(processor, path):
