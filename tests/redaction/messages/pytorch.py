@@ -276,7 +276,7 @@ MESSAGES = [
     ),
     (
         "Invalid backend: 'alice'. See `torch._dynamo.list_backends()` for available backends.",
-        "Invalid backend: '?'. See `torch._dynamo.list_backends()` for available backends.",
+        "Invalid backend: ?. See `torch._dynamo.list_backends()` for available backends.",
     ),
     (
         "Unrecognized mode=alice, should be one of: default, lite, reduce-overhead, max-autotune-no-cudagraphs, max-autotune",

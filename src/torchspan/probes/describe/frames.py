@@ -17,6 +17,7 @@ from torchspan.probes._call import Call
 from torchspan.probes.describe import declarations, place, recompiles
 from torchspan.probes.describe.common import first_match, without_none
 from torchspan.redaction import messages
+from torchspan.redaction.message_table import graph_breaks
 from torchspan.redaction.messages import Message, is_library_constant
 from torchspan.semconv.torch import BreakClass, Declared, FrameOutcome
 
@@ -141,9 +142,10 @@ def of_reason(reason: str, kind: str | None = None) -> Facts:
 
 
 def _facts(kind: str, explanation: Message | None, hints: list[Message]) -> Facts:
+    is_known = kind in graph_breaks()[0]  # any other may be a text of the program, which must not decide about the class
     return without_none(
         {
-            semconv.GRAPH_BREAK_CLASS: class_of(kind),
+            semconv.GRAPH_BREAK_CLASS: class_of(kind) if is_known else BreakClass.OTHER,
             semconv.GRAPH_BREAK_TYPE: kind,
             semconv.GRAPH_BREAK_REASON: explanation,
             semconv.GRAPH_BREAK_HINTS: hints or None,
@@ -234,9 +236,10 @@ def _reason(text: Any) -> Message | None:
 
 
 def _restarts(metrics: Any) -> list[Message]:
-    """In alphabetical order: Dynamo keeps them as a set."""
-    texts = sorted(filter(None, map(reading.text, reading.entries(attribute(metrics, "restart_reasons")) or [])))
-    return [messages.of_dynamo_reason(text) for text in texts[:RESTARTS_LIMIT]]
+    """In the alphabetical order of what leaves of them: Dynamo keeps a set, and an order of whole texts would depend on their words."""
+    texts = filter(None, map(reading.text, reading.entries(attribute(metrics, "restart_reasons")) or []))
+    reasons = map(messages.of_dynamo_reason, texts)
+    return sorted(reasons, key=lambda reason: (str(reason), reason.whole))[:RESTARTS_LIMIT]
 
 
 _GAVE_UP = frozenset({"Unsupported", "SkipFrame"})
