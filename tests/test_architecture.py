@@ -31,7 +31,8 @@ ALLOWED = {
     "probes": VOCABULARY | {"_base", "redaction"},
     "inputs": {"_files", "_base", "_dynamo_safety", "environment_variables"},
     "adapters": VOCABULARY | {"_base", "_dynamo_safety", "engine", "inputs", "probes", "redaction", "subscribers"},
-    "writer": VOCABULARY | {"_context", "_files", "_sampling", "_base", "_server_span", "_version", "engine", "redaction"},
+    "writer": VOCABULARY
+    | {"_context", "_files", "_sampling", "_base", "_server_span", "_version", "engine", "redaction"},
     "_config_file": set(),
     "_settings": {"_sampling", "_base", "_config_file", "environment_variables", "exceptions"},
     "_launched": {"_files", "_sampling", "_base", "_config_file", "environment_variables", "inputs", "sdk"},

@@ -24,7 +24,7 @@ not emitted.
 `TORCHSPAN_CAPTURE` is the only setting that changes what leaves the process. With `local`, the default, and with `none`, exporters,
 logs, status descriptions and metrics get the same. With `local`, the [whole texts](#whole-texts-in-your-own-file) of messages are also
 in the file that you make yourself. With `text`, exporters get them, too: a message quotes whatever the program failed on, and it is
-kept where your traces are kept, for whoever may read them there.
+kept where your traces are kept, for everyone who may read them there.
 
 `torchspan show --what-leaves FILE` lists every distinct string of a trace file with its type, and marks what is in that file alone.
 """
@@ -50,7 +50,7 @@ messages are recorded as they were written, with everything that they quote.
 With `TORCHSPAN_CAPTURE=local`, the whole texts of messages, of guards and of the reasons that a program declares are in three places:
 
 - the file of `torchspan run`, in attributes of spans under keys that begin with `torchspan.local.`, each at most 2 KiB. A file that its
-  group or others have rights to gets no texts, and one line in the log says so;
+  group or others have rights to gets no texts, which one line in the log reports;
 - the terminal on which `torchspan run` ends or `torchspan show` is called. Where the output is not a terminal (a pipe, a file, a log of
   CI), it has no texts unless you add `--text`. Pictures of `--svg` have none either;
 - `torchspan.testing.capture()`, in the test that asks for it.

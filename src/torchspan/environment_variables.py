@@ -68,7 +68,7 @@ TORCHSPAN_CAPTURE = "TORCHSPAN_CAPTURE"
 """Who gets the texts of messages and guards whole.
 
 Default `local`: the file of `torchspan run`, the terminal on which it ends, and `torchspan.testing.capture()`. Exporters get what the
-table of messages lets through. `none`: nobody. `text`: exporters too."""
+table of messages lets through. `none`: no one. `text`: exporters too."""
 
 TORCHSPAN_GRAPH_RUNS = "TORCHSPAN_GRAPH_RUNS"
 """`1`: runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs."""

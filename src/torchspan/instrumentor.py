@@ -289,7 +289,7 @@ def instrument(
         heartbeat: seconds between the `torchspan.progress` spans of a long compilation, 0.1 to 86400; 0: none.
             The first comes after 2 s at the latest. Default: 2, 7, 17, 37 and 77 s after its start, then every 60 s.
         capture: Who gets the texts of messages and guards whole. `local` (default): the file of `torchspan run` and
-            `torchspan.testing.capture()`. `none`: nobody. `text`: exporters, too.
+            `torchspan.testing.capture()`. `none`: no one. `text`: exporters, too.
         propagation: `on` (default): the context is propagated into threads, pools and processes. `links`: the same, but the
             span that started this process becomes a link instead of a parent. `off`: the context is not propagated.
         without_gpu: run Torch-TensorRT's pipeline on a machine without a GPU (`torchspan.testing.without_gpu`).

@@ -218,7 +218,7 @@ def test_whole_texts_are_listed_as_what_is_in_this_file_alone(torchspan, path):
     assert lines[-1] == "= 2 in this file alone: torchspan show --redact FILE COPY writes a copy without them"
 
 
-def test_a_message_that_is_not_in_the_table_is_marked_and_is_no_error(torchspan, path):
+def test_a_message_that_is_not_in_the_table_is_marked_and_is_not_an_error(torchspan, path):
     path.write_text(json.dumps(request("tensorrt.parse", {s.PARSER_ERROR: "a constant of the library"})))
     status, out, _ = torchspan("show", "--what-leaves", path)
     assert status == 0
@@ -274,10 +274,10 @@ def test_the_file_of_a_run_has_the_text_and_the_programs_exporter_does_not(shell
     assert '"name": "torchspan.observed' in done.stdout
     assert SECRET not in done.stdout
     assert SECRET in file.read_text()
-    assert SECRET not in done.stderr, "stderr is no terminal"
+    assert SECRET not in done.stderr, "stderr is not a terminal"
 
 
-def test_on_request_the_text_is_on_stderr_that_is_no_terminal(shell):
+def test_on_request_the_text_is_on_stderr_that_is_not_a_terminal(shell):
     done, file = ran(shell, "--text")
     assert SECRET in file.read_text()
     assert SECRET in done.stderr

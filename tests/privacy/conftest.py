@@ -39,7 +39,7 @@ class Run:
 
     @functools.cached_property
     def seen(self):
-        """(place, key) of everything that torchspan wrote with a word of one place alone in it, but for whole texts."""
+        """(place, key) of everything that torchspan wrote with a word of one place alone in it, except for whole texts."""
         return {(place, key) for place, key in self._places if not key.startswith(haystack.LOCAL)}
 
     @property

@@ -39,7 +39,9 @@ glue = st.text(st.sampled_from(" '\"`()[]{}<>.,:;=/\\|-_~@#%$&*+!?…\t\u2019\u2
 ROWS = table().rows
 rows = st.integers(0, len(ROWS) - 1).map(ROWS.__getitem__)
 beginnings = rows.map(lambda row: row.literals[0])
-library = st.one_of(beginnings, st.sampled_from(["Can't load the model: it doesn't have", "torch.ops.aten.add.Tensor: ", ""]))
+library = st.one_of(
+    beginnings, st.sampled_from(["Can't load the model: it doesn't have", "torch.ops.aten.add.Tensor: ", ""])
+)
 messages = st.lists(st.one_of(library, values, glue, st.text(max_size=20)), max_size=8).map("".join)
 
 
@@ -56,7 +58,11 @@ def test_a_message_leaves_as_a_known_one_or_as_a_question_mark(message):
     reported = of_text(message)
     assert (reported.whole, of_text(reported)) == (message, reported)
     code = r"(?:\[[A-Za-z]{1,64}\.(?:cpp|h|cu)::[A-Za-z_:~<>]{1,128}::[0-9]{1,5}\] )?(?:Error Code [0-9]{1,3}: )?"
-    assert re.fullmatch(rf"{code}\?", reported) or table().kept(re.sub(rf"^{code}", "", reported)) or table().kept(reported)
+    assert (
+        re.fullmatch(rf"{code}\?", reported)
+        or table().kept(re.sub(rf"^{code}", "", reported))
+        or table().kept(reported)
+    )
 
 
 # --- kinds and the gate ----------------------------------------------------------------------------------------

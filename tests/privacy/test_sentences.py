@@ -105,7 +105,10 @@ TEXTS = {
         semconv.PARSER_ERROR,
         "In node 4 with name: {} and operator: Resize (importResize): UNSUPPORTED_NODE: {}",
     ),
-    "an error of TensorRT": (semconv.BUILD_ERROR, "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error ({})"),
+    "an error of TensorRT": (
+        semconv.BUILD_ERROR,
+        "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error ({})",
+    ),
     "an error with its place": (semconv.BUILD_ERROR, "[allocator.cpp::allocate::31] Error Code 1: {}"),
     "a guard on a value": (semconv.RECOMPILE_REASON, "L['x'] == {!r}"),
     "a guard on a key": (semconv.RECOMPILE_REASON, "L['settings'][{!r}] == {!r} and len(L['x']) == 3"),

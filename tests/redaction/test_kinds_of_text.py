@@ -385,7 +385,9 @@ def test_of_a_failure_of_an_export_the_programs_words_become_question_marks(text
 
 def test_the_file_in_a_failure_of_an_export_is_a_place():
     text = f"a condition depends on data, at {__file__}:12 in forward"
-    assert ExportFailure().reduced(text) == "a condition depends on data, at redaction/test_kinds_of_text.py:12 in forward"
+    assert (
+        ExportFailure().reduced(text) == "a condition depends on data, at redaction/test_kinds_of_text.py:12 in forward"
+    )
 
 
 # --- names of spans ------------------------------------------------------------------------------------------------
@@ -494,7 +496,11 @@ def test_an_import_path_of_the_programs_own_making_is_read_without_its_code(prog
     monkeypatch.setattr(sys, "path", Entries([object(), b"/", *list.copy(sys.path)]))
     reported = PlaceText().reduced(__file__)
     monkeypatch.undo()
-    assert reported in {"test_kinds_of_text.py", "redaction/test_kinds_of_text.py", "tests/redaction/test_kinds_of_text.py"}
+    assert reported in {
+        "test_kinds_of_text.py",
+        "redaction/test_kinds_of_text.py",
+        "tests/redaction/test_kinds_of_text.py",
+    }
 
 
 # --- rows ----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 
 import release_check
 from release_check import CheckError, check_changes
+from torchspan.redaction import message_table
 
 CHANGES = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2027-01-31\n\n- A new thing.\n"
 
@@ -49,6 +50,14 @@ def test_both_distributions_have_the_license_and_the_notice(built):
         "tests",
         "docs",
     }
+
+
+def test_the_wheel_has_every_file_of_the_table_of_messages(built):
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if "/known_messages/" in name}
+    files = (*message_table.FILES, "graph_breaks")
+    assert names == {f"torchspan/redaction/known_messages/{name}.json" for name in files}
 
 
 def test_the_source_distribution_has_what_its_tests_need_and_nothing_that_git_ignores(built):

@@ -202,7 +202,7 @@ SETTINGS = (
         Choice(Capture),
         "local",
         "Who gets the texts of messages and guards whole. `local`: the file that `torchspan run` makes, the terminal on which it "
-        "ends, and `torchspan.testing.capture()`. Exporters get what the table of messages lets through. `none`: nobody. `text`: "
+        "ends, and `torchspan.testing.capture()`. Exporters get what the table of messages lets through. `none`: no one. `text`: "
         "exporters too, and paths of source files are absolute.",
     ),
     Setting(

@@ -125,7 +125,7 @@ class Conclusion:
         draws: Whether the waterfall and the split of the time are drawn.
         names_file: Whether the file is named.
         sizes: Bytes that stood in the run's files before.
-        shows_texts: Whether the whole texts of messages are shown also where stderr is no terminal.
+        shows_texts: Whether the whole texts of messages are shown also where stderr is not a terminal.
     """
 
     settings: RunSettings

@@ -16,14 +16,14 @@ from torchspan.traces import Span
 from torchspan.traces._input import documents, opened
 from torchspan.traces._otlp import UnreadableError
 
-HELP = "show the whole texts of messages, if the file has them, also where the output is no terminal"
+HELP = "show the whole texts of messages, if the file has them, also where the output is not a terminal"
 
 
 def with_texts(spans: Iterable[Span], *, whole: bool) -> Iterator[Span]:
     """The spans without the attributes of whole texts.
 
     Args:
-        whole: Put the texts in the place of the attributes to which they belong.
+        whole: Put the texts in place of the attributes to which they belong.
     """
     for span in spans:
         texts = {key: value for key, value in span.attributes.items() if key.startswith(LOCAL)}

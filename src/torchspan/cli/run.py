@@ -120,7 +120,7 @@ def run_program(
         output: Where the traces go.
         names_file: Say on stderr which file that is.
         variables: The settings that the command line gives, as environment variables.
-        shows_texts: Show the whole texts of messages also where stderr is no terminal.
+        shows_texts: Show the whole texts of messages also where stderr is not a terminal.
         inputs: The classes whose calls are observed.
     """
     if not hasattr(os, "fork"):

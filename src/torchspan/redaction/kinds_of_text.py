@@ -16,7 +16,7 @@ from torchspan._base import source_places
 from torchspan.phase import BUILD_PHASE, SPANS
 from torchspan.redaction.bounds import cut
 from torchspan.redaction.message_table import graph_breaks
-from torchspan.redaction.messages import Message, of_text
+from torchspan.redaction.messages import LibraryMessage, of_text
 from torchspan.redaction.type_names import BUILD_PHASES
 
 UNKNOWN = "?"
@@ -56,7 +56,7 @@ class Kind:
         """The text as it may leave the process with `TORCHSPAN_CAPTURE=text`, at most 2 KiB."""
         return self.reduced(text)
 
-    def of_message(self, message: Message) -> str:
+    def of_message(self, message: LibraryMessage) -> str:
         """A message as it may leave the process: only the kinds of messages take what was reduced where it was read."""
         return self.reduced(str(message))
 
@@ -224,7 +224,7 @@ class Text(Kind):
         """See `Kind`."""
         return str(of_text(text))
 
-    def of_message(self, message: Message) -> str:
+    def of_message(self, message: LibraryMessage) -> str:
         """See `Kind`."""
         return str(message)
 

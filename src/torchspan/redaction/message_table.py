@@ -75,7 +75,7 @@ class BadRowError(ValueError):
     """A row of the table that cannot be used, with its file, its number and the reason."""
 
 
-class Row(NamedTuple):
+class KnownMessage(NamedTuple):
     """A message that is known.
 
     Attributes:
@@ -120,11 +120,11 @@ class MessageTable:
         rows: The rows. Of those that match a message and are looked up in the same way, the one with the longest text decides.
     """
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[KnownMessage]) -> None:
         self.rows = tuple(sorted(rows, key=lambda row: -sum(map(len, row.literals))))
-        self._by_beginning: dict[str, list[Row]] = {}
-        self._by_end: dict[str, list[Row]] = {}
-        self._others: list[tuple[str, Row]] = []
+        self._by_beginning: dict[str, list[KnownMessage]] = {}
+        self._by_end: dict[str, list[KnownMessage]] = {}
+        self._others: list[tuple[str, KnownMessage]] = []
         """Rows with a hole at both ends, with their longest literal."""
         for row in self.rows:
             first, last = row.literals[0], row.literals[-1]
@@ -139,7 +139,7 @@ class MessageTable:
         """What may leave of a message; None if no row matches it as a whole."""
         if len(text) > LENGTH_LIMIT:
             return None
-        nothing: list[Row] = []
+        nothing: list[KnownMessage] = []
         for row in self._by_beginning.get(text[:_KEY], nothing) + self._by_end.get(text[-_KEY:], nothing):
             kept = row.kept(text)
             if kept is not None:
@@ -156,7 +156,7 @@ def table() -> MessageTable:
     return MessageTable(row for name in FILES for row in read(name))
 
 
-def read(name: str) -> list[Row]:
+def read(name: str) -> list[KnownMessage]:
     """The rows of one of `FILES`."""
     return rows_of(json.loads(pkgutil.get_data(__package__, f"known_messages/{name}.json") or b""), name)
 
@@ -168,7 +168,7 @@ def graph_breaks() -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(document["types"]), frozenset(document["hints"])
 
 
-def rows_of(document: Any, name: str) -> list[Row]:
+def rows_of(document: Any, name: str) -> list[KnownMessage]:
     """The rows of one file.
 
     Args:
@@ -179,7 +179,7 @@ def rows_of(document: Any, name: str) -> list[Row]:
         BadRowError: A row lacks its source, has an unknown key or hole, two holes that touch, or too little text, or repeats
             another row.
     """
-    rows: list[Row] = []
+    rows: list[KnownMessage] = []
     messages: set[str] = set()
     for number, fields in enumerate(document["rows"], 1):
         place = f"known_messages/{name}.json, row {number}"
@@ -193,7 +193,7 @@ def rows_of(document: Any, name: str) -> list[Row]:
     return rows
 
 
-def _row(message: str, source: str, place: str) -> Row:
+def _row(message: str, source: str, place: str) -> KnownMessage:
     pieces = _HOLE.split(message)
     literals, holes = pieces[::2], pieces[1::2]
     unknown = next((hole for hole in holes if hole not in HOLES), None)
@@ -203,4 +203,4 @@ def _row(message: str, source: str, place: str) -> Row:
         raise BadRowError(f"{place}: two holes touch, so it is unknown where one ends")
     if sum(map(str.isalpha, "".join(literals))) < _FEWEST_LETTERS:
         raise BadRowError(f"{place}: fewer than {_FEWEST_LETTERS} letters outside the holes match other texts, too")
-    return Row(tuple(literals), tuple(holes), source)
+    return KnownMessage(tuple(literals), tuple(holes), source)

@@ -26,7 +26,7 @@ _PLACE = re.compile(r"\[[A-Za-z]{1,64}\.(?:cpp|h|cu)::[A-Za-z_:~<>]{1,128}::[0-9
 _ERROR_CODE = re.compile(r"Error Code [0-9]{1,3}: ", re.ASCII)
 
 
-class Message(str):
+class LibraryMessage(str):
     """What may leave the process of a message. The string itself is the reduced text.
 
     Attributes:
@@ -43,7 +43,7 @@ class Message(str):
         return self
 
 
-def of_text(text: str) -> Message:
+def of_text(text: str) -> LibraryMessage:
     """A text of a library: what its row lets through if it is in the table, otherwise `?`.
 
     The place in TensorRT's source and the error code at the beginning leave also where the rest is not in the table.
@@ -54,10 +54,10 @@ def of_text(text: str) -> Message:
     if kept is None:
         code = _ERROR_CODE.match(text, begin)
         kept = f"{'' if code is None else code[0]}{UNKNOWN}"
-    return Message(text[:begin] + kept, text)
+    return LibraryMessage(text[:begin] + kept, text)
 
 
-def of_error(error: BaseException) -> Message | None:
+def of_error(error: BaseException) -> LibraryMessage | None:
     """The message of an exception; None if it has no text.
 
     Without a row in the table it is `?`, unless it equals a string constant of the library's code that raised it. No code of the
@@ -67,29 +67,29 @@ def of_error(error: BaseException) -> Message | None:
     if not text:
         return None
     if len(text) <= LENGTH_LIMIT and is_library_constant(text, _raised_in(error)):
-        return Message(text, text)
+        return LibraryMessage(text, text)
     return of_text(text)
 
 
-def of_graph_break_hint(text: str) -> Message:
+def of_graph_break_hint(text: str) -> LibraryMessage:
     """A hint of a graph break: whole if it is one of those that PyTorch uses everywhere, otherwise as `of_text`."""
-    return Message(text, text) if text in graph_breaks()[1] else of_text(text)
+    return LibraryMessage(text, text) if text in graph_breaks()[1] else of_text(text)
 
 
-def of_dynamo_reason(text: str) -> Message:
+def of_dynamo_reason(text: str) -> LibraryMessage:
     """Dynamo's reason for something: the type of graph break that it begins with, or its message if the table knows it.
 
     The whole text is its first line.
     """
     first = text.lstrip().partition("\n")[0]
     if first in graph_breaks()[0]:
-        return Message(first, first)
-    return Message(table().kept(text) or of_text(first), first)
+        return LibraryMessage(first, first)
+    return LibraryMessage(table().kept(text) or of_text(first), first)
 
 
-def of_program(text: str) -> Message:
+def of_program(text: str) -> LibraryMessage:
     """A text of the program. Nothing of it leaves."""
-    return Message(UNKNOWN, text)
+    return LibraryMessage(UNKNOWN, text)
 
 
 def is_library_constant(text: str, frame: FrameType | None) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from torchspan.redaction.bounds import ENTRIES_LIMIT, VALUE_LIMIT, size
 from torchspan.redaction.kinds_of_text import UNKNOWN, Identifier, Kind, SpanName
-from torchspan.redaction.messages import Message
+from torchspan.redaction.messages import LibraryMessage
 from torchspan.semconv._table import Attribute
 
 _INT_LIMIT = 2**63
@@ -119,11 +119,11 @@ def _reduction(row: Attribute, *, capture_text: bool) -> Reduce:
 def _known(reduce: Reduce, value: Any) -> str | None:
     """A text; None for a message of which nothing may leave."""
     text: str | None = reduce(value)
-    return None if text == UNKNOWN and type(value) is Message else text
+    return None if text == UNKNOWN and type(value) is LibraryMessage else text
 
 
 def _string(kind: Kind, capture_text: bool, value: Any) -> str | None:
-    if type(value) is Message:  # reduced where it was read, because the code that raised it was known there
+    if type(value) is LibraryMessage:  # reduced where it was read, because the code that raised it was known there
         return kind.whole(value.whole) if capture_text else kind.of_message(value)
     text = _exact(value)
     if text is None:

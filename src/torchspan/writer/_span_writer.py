@@ -66,7 +66,7 @@ class SpanWriter:
     Args:
         tracer_provider: The provider to use instead of the global one.
         parents: Counts work that is folded outside every event.
-        capture: Who gets texts whole: nobody, the user's own file and `capture()`, or exporters as well.
+        capture: Who gets texts whole: no one, the user's own file and `capture()`, or exporters as well.
         exceptions: Records exceptions. Default: as events of spans.
         spans_per_trace: The maximum number of spans in a trace. Further work is folded into the span around it.
         tracer_of, holds: See `TracerSource`.

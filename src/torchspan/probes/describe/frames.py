@@ -18,7 +18,7 @@ from torchspan.probes.describe import declarations, place, recompiles
 from torchspan.probes.describe.common import first_match, without_none
 from torchspan.redaction import messages
 from torchspan.redaction.message_table import graph_breaks
-from torchspan.redaction.messages import Message, is_library_constant
+from torchspan.redaction.messages import LibraryMessage, is_library_constant
 from torchspan.semconv.torch import BreakClass, Declared, FrameOutcome
 
 # --- graph breaks ---------------------------------------------------------------------------------------------------
@@ -122,9 +122,9 @@ def _unimplemented(error: Any) -> tuple[FrameType | None, Mapping[str, Any]] | N
 _EXC = "torch._dynamo.exc"
 
 
-def _written_by(caller: FrameType | None, text: str, otherwise: Callable[[str], Message]) -> Message:
+def _written_by(caller: FrameType | None, text: str, otherwise: Callable[[str], LibraryMessage]) -> LibraryMessage:
     """A text that PyTorch's code passed: whole if it is a constant of that code."""
-    return Message(text, text) if is_library_constant(text, caller) else otherwise(text)
+    return LibraryMessage(text, text) if is_library_constant(text, caller) else otherwise(text)
 
 
 def of_reason(reason: str, kind: str | None = None) -> Facts:
@@ -141,8 +141,9 @@ def of_reason(reason: str, kind: str | None = None) -> Facts:
     )
 
 
-def _facts(kind: str, explanation: Message | None, hints: list[Message]) -> Facts:
-    is_known = kind in graph_breaks()[0]  # any other may be a text of the program, which must not decide about the class
+def _facts(kind: str, explanation: LibraryMessage | None, hints: list[LibraryMessage]) -> Facts:
+    # Any other text may be the program's, which must not decide about the class.
+    is_known = kind in graph_breaks()[0]
     return without_none(
         {
             semconv.GRAPH_BREAK_CLASS: class_of(kind) if is_known else BreakClass.OTHER,
@@ -230,12 +231,12 @@ def _number(metrics: Any, name: str) -> int | None:
     return reading.whole_number(attribute(metrics, name))
 
 
-def _reason(text: Any) -> Message | None:
+def _reason(text: Any) -> LibraryMessage | None:
     phrase = reading.text(text)
     return None if phrase is None else messages.of_dynamo_reason(phrase)
 
 
-def _restarts(metrics: Any) -> list[Message]:
+def _restarts(metrics: Any) -> list[LibraryMessage]:
     """In the alphabetical order of what leaves of them: Dynamo keeps a set, and an order of whole texts would depend on their words."""
     texts = filter(None, map(reading.text, reading.entries(attribute(metrics, "restart_reasons")) or []))
     reasons = map(messages.of_dynamo_reason, texts)
