@@ -68,7 +68,7 @@ ALLOWED = {
         "environment_variables",
         "probes",
     }
-    | {"inputs", "sdk", "testing", "traces"},
+    | {"inputs", "redaction", "sdk", "testing", "traces"},
     "__init__": {"_base", "_version", "batching", "instrumentor"},
     "__main__": {"cli"},
     "_version": set(),

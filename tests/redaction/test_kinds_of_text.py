@@ -25,7 +25,6 @@ from torchspan.redaction.kinds_of_text import (
 )
 from torchspan.redaction.operator_text import OnnxOperator, Operator, OperatorArguments, Validators
 from torchspan.redaction.size_text import DataType, SettingValue, ShapeText
-from torchspan.semconv import _table
 
 KINDS = (
     OperatorArguments(),
@@ -501,14 +500,3 @@ def test_an_import_path_of_the_programs_own_making_is_read_without_its_code(prog
         "redaction/test_kinds_of_text.py",
         "tests/redaction/test_kinds_of_text.py",
     }
-
-
-# --- rows ----------------------------------------------------------------------------------------------------------
-def test_a_row_of_strings_without_a_kind_cannot_be_made():
-    with pytest.raises(ValueError, match=r"a\.b has the type string: pass the kind of its strings"):
-        _table.Attribute("a.b", "string", "Something.")
-
-
-def test_a_row_of_numbers_with_a_kind_cannot_be_made():
-    with pytest.raises(ValueError, match=r"a\.b has the type int: it takes no kind"):
-        _table.Attribute("a.b", "int", "Something.", kind=Identifier())

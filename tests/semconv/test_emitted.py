@@ -248,3 +248,14 @@ def test_the_class_of_an_exception_is_read_without_code_of_its_metaclass():
 
 def test_a_class_whose_module_is_not_text_has_a_question_mark_for_it():
     assert semconv.class_name(type("Odd", (Exception,), {"__module__": 7})) == "?.Odd"
+
+
+# --- rows of the table ---------------------------------------------------------------------------------------
+def test_a_row_of_strings_without_a_kind_cannot_be_made():
+    with pytest.raises(ValueError, match=r"a\.b has the type string: pass the kind of its strings"):
+        _table.Attribute("a.b", "string", "Something.")
+
+
+def test_a_row_of_numbers_with_a_kind_cannot_be_made():
+    with pytest.raises(ValueError, match=r"a\.b has the type int: it takes no kind"):
+        _table.Attribute("a.b", "int", "Something.", kind=Identifier())
