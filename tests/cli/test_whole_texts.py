@@ -242,6 +242,7 @@ def test_on_a_span_of_the_program_such_a_key_is_the_programs(torchspan, path):
 
 # --- run ----------------------------------------------------------------------------------------------------------
 PROGRAM = """
+from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 provider = TracerProvider()
