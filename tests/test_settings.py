@@ -27,7 +27,6 @@ def test_variables_are_read():
         "TORCHSPAN_PROPAGATION": "links",
         "TORCHSPAN_WITHOUT_GPU": "1",
         "TORCHSPAN_ENGINE_DIR": " /Engines",
-        "TORCHSPAN_LOG_CORRELATION": "true",
         "TORCHSPAN_READY_AFTER": "app.Serving:Server.warm_up",
         "TORCHSPAN_SAMPLE_OTHER": "0.25",
         "TORCHSPAN_SAMPLE_EXECUTE": " 1e-3 ",
@@ -35,7 +34,6 @@ def test_variables_are_read():
         "TORCHSPAN_SAMPLE_EXECUTE_TARGET": "0.5",
         "TORCHSPAN_RANKS": " 0, 4-6 ",
         "TORCHSPAN_GRAPH_RUNS": "1",
-        "TORCHSPAN_DISABLED_CALLS": "true",
         "TORCHSPAN_INPUTS": "Compiled, app.models:Model, compiled",
         "TORCHSPAN_INPUTS_EVERY": " 1000 ",
     }
@@ -47,7 +45,6 @@ def test_variables_are_read():
         heartbeat=0.5,
         without_gpu=True,
         engine_dir="/Engines",
-        log_correlation=True,
         ready_after="app.Serving:Server.warm_up",
         sample_other=0.25,
         sample_execute=0.001,
@@ -55,7 +52,6 @@ def test_variables_are_read():
         sample_execute_target=0.5,
         ranks="0,4-6",
         graph_runs=True,
-        disabled_calls=True,
         inputs="compiled,app.models:Model",
         inputs_every=1_000,
     )
@@ -207,7 +203,6 @@ INVALID = {
     "propagation": (["on"], "invalid value for propagation: ['on'] (expected one of on, links, off)"),
     "without_gpu": ("yes", "invalid value for without_gpu: 'yes' (expected one of 0, 1, false, true)"),
     "engine_dir": (7, "invalid value for engine_dir: 7 (expected the path of a folder)"),
-    "log_correlation": (2, "invalid value for log_correlation: 2 (expected one of 0, 1, false, true)"),
     "ready_after": (
         "__main__:warm_up",
         "invalid value for ready_after: '__main__:warm_up' (expected module:function, of a module that the program imports)",
@@ -368,7 +363,6 @@ def test_the_settings_are_the_rows_in_names_defaults_and_types():
         "heartbeat": float | None,
         "without_gpu": bool,
         "engine_dir": str | None,
-        "log_correlation": bool,
         "ready_after": str | None,
         "sample_other": float | None,
         "sample_execute": float | None,
@@ -376,7 +370,6 @@ def test_the_settings_are_the_rows_in_names_defaults_and_types():
         "sample_execute_target": float | None,
         "ranks": str,
         "graph_runs": bool,
-        "disabled_calls": bool,
         "inputs": str,
         "inputs_every": int,
     }
@@ -431,7 +424,6 @@ def test_options_of_a_configuration_file_are_the_settings_each_of_which_may_be_l
         heartbeat=None,
         without_gpu=None,
         engine_dir=None,
-        log_correlation=None,
         ready_after=None,
         sample_other=None,
         sample_execute=None,

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from opentelemetry import trace
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
@@ -18,7 +17,6 @@ from torchspan._base.boundaries import undo_all
 from torchspan._base.imports import FirstImports
 from torchspan._base.logs import Log
 from torchspan._base.templates import redactor
-from torchspan._launched.own_spans import traceparent
 from torchspan._launched.process import RunProcess
 from torchspan._launched.run_report import RunCounts, RunReport
 from torchspan._sampling.rules import SamplingRules
@@ -47,7 +45,7 @@ from torchspan.engine import (
 )
 from torchspan.engine.dispatch import OPENING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
-from torchspan.phase import BUILD_PHASE, BUILDS, PHASES, PROGRESS, RUN_DISABLED, RUN_GRAPH, Phase
+from torchspan.phase import BUILD_PHASE, BUILDS, PHASES, PROGRESS
 from torchspan.subscribers.registry import REGISTRY
 from torchspan.writer import (
     OPT_IN,
@@ -55,14 +53,12 @@ from torchspan.writer import (
     Heartbeats,
     MetricWriter,
     ProgressWriter,
-    Sampler,
     SelectedRanks,
     SpanParents,
     SpanWriter,
     enrich_callback,
     exception_signal,
     is_suppressed,
-    memory_callbacks,
 )
 
 if TYPE_CHECKING:
@@ -127,7 +123,6 @@ class Bridge:
         self._inputs = self._following(settings)
         builds = ActiveWork(BUILDS, "builds")
         self._metrics = self._make_metrics(meter_provider, builds)
-        self._log_marker = adapters.LogMarker(self._engine.guard, self._writer.mark_record)
         self._totals = None if run is None else RunTotals(self._engine.run_times.values())
         self._engine.pipeline = Pipeline(self._members(builds), is_suppressed=is_suppressed)
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
@@ -148,7 +143,6 @@ class Bridge:
             parents=self._parents,
             call_policy=LimitedCalls(RateLimits()),
             sampling=self._sampling,
-            traceparent=_traceparent,
             companions=() if self._followed_runs is None else (self._followed_runs,),
         )
 
@@ -188,10 +182,6 @@ class Bridge:
             yield heartbeats.callback
         if self._totals is not None:
             yield self._totals.callback
-        sampler = Sampler()
-        self._engine.at_stop(sampler.close)
-        yield from memory_callbacks(sampler, self._writer.is_exported)
-        yield self._log_marker.callback
 
     def hook(self, library: str, *, late: bool) -> None:
         """Hook into `library`, which has been imported, and into the TensorRT that came with it.
@@ -211,13 +201,12 @@ class Bridge:
                     late=late,
                 )
             )
-            if self._settings.log_correlation:
-                self._undo.append(self._log_marker.install())
             _warn_of_untested()
         if library == dynamo.LIBRARY:
-            self._undo.append(dynamo.install(self._engine, self._ports, self.imports, self._recorded_phases()))
-        if library in export.LIBRARIES:
-            self._undo.append(export.install(self._engine, self._provenance, library, follow=self._follow_compiled()))
+            graph_runs = self._settings.graph_runs
+            self._undo.append(dynamo.install(self._engine, self._ports, self.imports, graph_runs=graph_runs))
+        if library == export.LIBRARY:
+            self._undo.append(export.install(self._engine, self._provenance, follow=self._follow_compiled()))
         if library == observed_functions.LIBRARY:
             self._undo.append(observed_functions.install(self._engine, self._observations))
         # With Torch-TensorRT a name or a class may have come that TensorRT alone did not have.
@@ -258,11 +247,6 @@ class Bridge:
         if self._inputs is None or FOLLOW_COMPILED not in self._settings.inputs.split(","):
             return None
         return self._inputs.follow_compiled
-
-    def _recorded_phases(self) -> list[Phase]:
-        settings = self._settings
-        wanted = ((RUN_GRAPH, settings.graph_runs), (RUN_DISABLED, settings.disabled_calls))
-        return [option for option, is_wanted in wanted if is_wanted]
 
     def _wants_phases(self, package: str) -> bool:
         if self._settings.build_phases == "auto":
@@ -317,11 +301,6 @@ def _followed_runs(settings: Settings) -> FollowedRuns | None:
     from torchspan.adapters.followed_runs import FollowedRuns
 
     return FollowedRuns()
-
-
-def _traceparent() -> str:
-    context = trace.get_current_span().get_span_context()
-    return traceparent(context) if context.is_valid else ""
 
 
 def _why_no_build_phases(setting: str) -> str:

@@ -11,7 +11,6 @@ __all__ = [
     "TORCHSPAN_BUILD_PHASES",
     "TORCHSPAN_CAPTURE",
     "TORCHSPAN_DETAIL",
-    "TORCHSPAN_DISABLED_CALLS",
     "TORCHSPAN_ENGINE_DIR",
     "TORCHSPAN_FILE",
     "TORCHSPAN_FILE_MAX_SIZE",
@@ -20,7 +19,6 @@ __all__ = [
     "TORCHSPAN_HEARTBEAT",
     "TORCHSPAN_INPUTS",
     "TORCHSPAN_INPUTS_EVERY",
-    "TORCHSPAN_LOG_CORRELATION",
     "TORCHSPAN_PROPAGATION",
     "TORCHSPAN_RANKS",
     "TORCHSPAN_READY_AFTER",
@@ -76,19 +74,8 @@ TORCHSPAN_CAPTURE = "TORCHSPAN_CAPTURE"
 
 Default `none`: only their first line, with every literal replaced by `?`; in lines of the log, names of layers and tensors too."""
 
-TORCHSPAN_LOG_CORRELATION = "TORCHSPAN_LOG_CORRELATION"
-"""`1`: log records of Torch-TensorRT and TensorRT carry the ids of the current trace and span.
-
-The attributes are `otelTraceID`, `otelSpanID`, `otelTraceSampled` and `otelServiceName`, for the program's own formatters.
-Off by default, because a formatter that prints every attribute of a record would print these too."""
-
 TORCHSPAN_GRAPH_RUNS = "TORCHSPAN_GRAPH_RUNS"
 """`1`: runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs."""
-
-TORCHSPAN_DISABLED_CALLS = "TORCHSPAN_DISABLED_CALLS"
-"""`1`: calls of functions that `torch.compiler.disable` leaves to Python are spans, within the limits and rules of engine runs.
-
-It applies to functions that the program disables after torchspan was instrumented and PyTorch's Dynamo was imported."""
 
 TORCHSPAN_INPUTS = "TORCHSPAN_INPUTS"
 """The modules whose calls are counted by the shapes of their arguments: `off` (default), or a list separated by commas.

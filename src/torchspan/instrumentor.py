@@ -49,7 +49,6 @@ P = ParamSpec("P")
 OBSERVED = (
     "torch._dynamo",
     "torch.export._trace",
-    "torch.export._draft_export",
     "torch_tensorrt",
     "tensorrt",
     "tensorrt_rtx",
@@ -256,7 +255,6 @@ def instrument(
     build_phases: Literal["auto", "on", "off"] | None = None,
     heartbeat: float | None = None,
     capture: Literal["none", "text"] | None = None,
-    log_correlation: bool | None = None,
     propagation: Literal["on", "links", "off"] | None = None,
     without_gpu: bool | None = None,
     engine_dir: str | os.PathLike[str] | None = None,
@@ -267,7 +265,6 @@ def instrument(
     sample_execute_target: float | None = None,
     ranks: str | int | None = None,
     graph_runs: bool | None = None,
-    disabled_calls: bool | None = None,
     inputs: str | None = None,
     inputs_every: int | None = None,
 ) -> None:
@@ -292,7 +289,6 @@ def instrument(
             The first comes after 2 s at the latest. Default: 2, 7, 17, 37 and 77 s after its start, then every 60 s.
         capture: `text`: exception messages and lines of TensorRT's log are recorded in full. `none` (default): only
             their first line, with `?` for every literal.
-        log_correlation: add the ids of the current trace and span to log records of Torch-TensorRT and TensorRT.
         propagation: `on` (default): the context is propagated into threads, pools and processes. `links`: the same, but the
             span that started this process becomes a link instead of a parent. `off`: the context is not propagated.
         without_gpu: run Torch-TensorRT's pipeline on a machine without a GPU (`torchspan.testing.without_gpu`).
@@ -310,8 +306,6 @@ def instrument(
             process without a rank records them. Every rank records metrics.
         graph_runs: runs of graphs that `torch.compile` compiles after this call are spans, within the limits and rules of engine
             runs.
-        disabled_calls: calls of functions that the program puts under `torch.compiler.disable` after this call are spans, within
-            the limits and rules of engine runs.
         inputs: the modules whose calls are counted by the shapes of their arguments. `off` (default); or a list, separated by
             commas, of `compiled` (what Torch-TensorRT compiles after this call) and `module:Class` (objects of a class that are
             created after this call).

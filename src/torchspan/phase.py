@@ -117,14 +117,6 @@ RUN_GRAPH = Phase(
     room=_DETAIL,
     folded=Folded.below("torch.run_graph"),
 )
-RUN_DISABLED = Phase(
-    "torch.run_disabled",
-    "One call of a function that `torch.compiler.disable` excludes from compilation. Emitted only with "
-    "`TORCHSPAN_DISABLED_CALLS`.",
-    keep=False,
-    room=_DETAIL,
-    folded=Folded.below("torch.run_disabled"),
-)
 COMPILE = Phase(
     "torch_tensorrt.compile",
     "One compilation by Torch-TensorRT, from the entry point that the user called to the compiled module.",
@@ -148,8 +140,7 @@ LOAD = Phase("torch_tensorrt.load", "Reading a compiled module from a file, incl
 TRACE = Phase("torch_tensorrt.trace", "`torch_tensorrt.dynamo.trace`, which makes an exported program from a module.")
 EXPORT = Phase(
     "torch.export",
-    "`torch.export.export`, called by Torch-TensorRT or by the program itself. `torch.export.draft_export`, which "
-    "exports up to two times, is one span.",
+    "`torch.export.export`, called by Torch-TensorRT or by the program itself.",
     collapses=True,
 )
 EXPORT_CAPTURE = Phase(

@@ -56,7 +56,7 @@ def test_a_child_in_which_nothing_happens_exports_no_metrics_of_torchspans(progr
 
 
 def test_a_child_has_no_thread_of_torchspans_before_it_does_any_work(program):
-    assert program.reported["parent"] == ["torchspan memory", "torchspan-heartbeats"]
+    assert program.reported["parent"] == ["torchspan-heartbeats"]
     assert program.reported["children"] == [[], []]
 
 

@@ -50,7 +50,6 @@ def test_where_torch_alone_is_installed_its_modules_with_hook_points_are_importe
         "torch._dynamo",
         "torch._inductor.async_compile",
         "torch.export._trace",
-        "torch.export._draft_export",
     ]
 
 

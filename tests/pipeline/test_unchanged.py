@@ -19,7 +19,6 @@ MODES = {
     "stages": {"detail": "stages"},
     "passes": {"detail": "passes"},
     "TensorRT's phases": {"detail": "stages", "build_phases": "on"},
-    "trace ids in log records": {"detail": "stages", "log_correlation": True},
 }
 traced = pytest.mark.parametrize(
     "mode", [mode if mode == "stages" else pytest.param(mode, marks=pytest.mark.slow) for mode in MODES]

@@ -131,7 +131,6 @@ def _environment(place, folder, capture, receiver):
         "TORCHSPAN_CAPTURE": capture,
         "TORCHSPAN_HEARTBEAT": "0.3",
         "TORCHSPAN_BUILD_PHASES": "on",
-        "TORCHSPAN_LOG_CORRELATION": "1",
         "TORCHSPAN_RUN_EXIT_TIMEOUT": "60",
         "TORCHSPAN_INPUTS": f"compiled,privacy.sections.followed:{place('followed.class.name')}",
         "TORCHSPAN_INPUTS_EVERY": "1",

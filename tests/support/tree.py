@@ -35,20 +35,9 @@ def in_any_order(*names):
     return Any_(tuple, lambda values: sorted(values) == sorted(names), f"<{names} in any order>")
 
 
-MEMORY = {
-    "tensorrt.build.memory.before": POSITIVE,
-    "tensorrt.build.memory.peak": POSITIVE,
-    "tensorrt.build.memory.peak_sampled": Any_(bool),
-}
-"""Memory of the process, which the tests are only a part of."""
-
 BUILDER = {
-    **MEMORY,
     "tensorrt.builder.flags": ("TF32",),
     "tensorrt.builder.optimization_level": 3,
-    "tensorrt.builder.avg_timing_iterations": 1,
-    "tensorrt.builder.max_aux_streams": -1,
-    "tensorrt.builder.optimization_profiles": 0,
     "tensorrt.builder.workspace_size": 68719476736,
 }
 """A build with the default configuration."""

@@ -31,7 +31,6 @@ PATHS = (
     "observers/test_dynamo.py",
     "observers/test_dynamo_around.py",
     "pipeline/test_budget.py",
-    "writer/test_build_memory.py",
     "pipeline/test_observers.py",
     "pipeline/test_privacy.py",
     "pipeline/test_probes_resolve.py",

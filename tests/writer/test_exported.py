@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from support.engines import extend
 from torchspan import phase
 from torchspan.engine import ActiveWork, Engine
-from torchspan.writer import Heartbeats, Sampler, SpanWriter, memory_callbacks
+from torchspan.writer import Heartbeats, SpanWriter
 
 
 def provider(**options):
@@ -41,11 +41,10 @@ def threads_of(monkeypatch):
     undo = []
 
     def compile_with(provider):
-        engine, writer, active, sampler = Engine(), SpanWriter(provider), ActiveWork(), Sampler()
+        engine, writer, active = Engine(), SpanWriter(provider), ActiveWork()
         heartbeats = Heartbeats(active, Nothing(), None, engine.guard, is_exported=writer.is_exported)
-        undo.extend((sampler.close, heartbeats.stop))
-        memory = memory_callbacks(sampler, writer.is_exported)
-        extend(engine, writer.callback, active.callback, heartbeats.callback, *memory)
+        undo.append(heartbeats.stop)
+        extend(engine, writer.callback, active.callback, heartbeats.callback)
         started = []
         start = threading.Thread.start
         monkeypatch.setattr(threading.Thread, "start", lambda self: (started.append(self.name), start(self))[1])
@@ -59,8 +58,8 @@ def threads_of(monkeypatch):
         each()
 
 
-def test_a_recorded_compilation_has_a_thread_for_heartbeats_and_one_for_memory(threads_of):
-    assert threads_of(provider()) == ["torchspan memory", "torchspan-heartbeats"]
+def test_a_recorded_compilation_has_a_thread_for_heartbeats(threads_of):
+    assert threads_of(provider()) == ["torchspan-heartbeats"]
 
 
 def test_a_sampler_that_refuses_starts_no_thread(threads_of):
@@ -79,11 +78,3 @@ def test_otel_sdk_disabled_starts_no_thread(threads_of, monkeypatch):
 def test_an_api_without_sdk_starts_no_thread(threads_of):
     assert threads_of(trace.NoOpTracerProvider()) == []
     assert threads_of(trace.ProxyTracerProvider()) == []
-
-
-def test_no_memory_is_read_for_a_span_that_goes_nowhere():
-    engine, writer = Engine(), SpanWriter(TracerProvider(shutdown_on_exit=False))
-    extend(engine, writer.callback, *memory_callbacks(is_exported=writer.is_exported))
-    event = engine.open(phase.BUILD_ENGINE, {})
-    engine.close(event)
-    assert event.additions == {}

@@ -56,7 +56,6 @@ class Settings(NamedTuple):
     heartbeat: float | None = None
     without_gpu: bool = False
     engine_dir: str | None = None
-    log_correlation: bool = False
     ready_after: str | None = None
     sample_other: float | None = None
     sample_execute: float | None = None
@@ -64,7 +63,6 @@ class Settings(NamedTuple):
     sample_execute_target: float | None = None
     ranks: str = "all"
     graph_runs: bool = False
-    disabled_calls: bool = False
     inputs: str = "off"
     inputs_every: int = 100
 
@@ -209,14 +207,6 @@ SETTINGS = (
         "begin below the import path.",
     ),
     Setting(
-        "log_correlation",
-        env.TORCHSPAN_LOG_CORRELATION,
-        Switch(),
-        False,
-        "Log records of Torch-TensorRT and TensorRT get `otelTraceID`, `otelSpanID`, `otelTraceSampled` and "
-        "`otelServiceName`, for the program's formatters.",
-    ),
-    Setting(
         "propagation",
         env.TORCHSPAN_PROPAGATION,
         Choice(Propagation),
@@ -297,14 +287,6 @@ SETTINGS = (
         Switch(),
         False,
         "Runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs.",
-    ),
-    Setting(
-        "disabled_calls",
-        env.TORCHSPAN_DISABLED_CALLS,
-        Switch(),
-        False,
-        "Calls of functions that the program puts under `torch.compiler.disable` after instrumentation are spans, within the "
-        "limits and rules of engine runs.",
     ),
     Setting(
         "inputs",

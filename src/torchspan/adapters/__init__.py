@@ -8,7 +8,6 @@ import sys
 
 from torchspan.adapters import dynamo, export, tensorrt, torch_tensorrt
 from torchspan.adapters.imports import Imports
-from torchspan.adapters.log_lines import LogMarker
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.resolve import ResolvedProbe, version_of
@@ -30,7 +29,6 @@ def versions() -> dict[str, str]:
 
 __all__ = [
     "Imports",
-    "LogMarker",
     "Ports",
     "Provenance",
     "ResolvedProbe",

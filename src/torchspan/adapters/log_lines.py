@@ -4,21 +4,18 @@
 from __future__ import annotations
 
 import functools
-import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from torchspan import semconv
 from torchspan._base import reading
-from torchspan._base.errors import Guard
 from torchspan._base.forks import renewed
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key
 from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.engine import Callback, Event, Occurrence, Undo
-from torchspan.phase import COMPILE
+from torchspan.engine import Event, Occurrence
 from torchspan.probes import Method, Target
 from torchspan.probes.describe.build import (
     LAST_ERROR,
@@ -78,70 +75,6 @@ def _holder(kind: type) -> type | None:
     if holder is None or reading.method(kind, "log") is None:
         return None
     return None if f"{reading.module_of(holder)}.".startswith(_OWN_ROWS) else holder
-
-
-# ------------------------------------------------------------------------------------------------------------------
-# --- filters on the libraries' loggers ------------------------------------------------------------------------------
-LOGGERS = ("torch_tensorrt", "torch_tensorrt [TensorRT Conversion Context]")
-"""The library's logger (loggers below it are included), and the logger that receives TensorRT's log: a child of the root logger."""
-
-
-class LogMarker:
-    """Calls `mark` with every record of Torch-TensorRT's loggers, before any handler receives the record.
-
-    It uses a filter, because a filter has no side effects. A handler on a logger would keep Python from printing warnings if
-    the program has not configured logging (`logging.lastResort`), and dictConfig would remove the handler. A filter receives
-    only the records of its own logger, so every logger below has the filter as well. New loggers are searched for whenever a
-    compilation starts.
-
-    callback: searches for new loggers, in the engine's pipeline. It does nothing until `install`.
-    """
-
-    def __init__(self, guard: Guard, mark: Callable[[logging.LogRecord], None]) -> None:
-        self._filter = _Marking(guard, mark)
-        self._is_installed = False
-        self.callback = Callback("looking for loggers", self._start, _nothing, frozenset({COMPILE}))
-
-    def install(self) -> Undo:
-        """Mark records from now on. Returns the undo."""
-        self._is_installed = True
-        self._look()
-        return self._remove
-
-    def _start(self, _event: Event) -> None:
-        if self._is_installed:
-            self._look()
-
-    def _look(self) -> None:
-        for logger in _loggers():
-            if self._filter not in logger.filters:
-                logger.addFilter(self._filter)
-
-    def _remove(self) -> None:
-        self._is_installed = False
-        for logger in _loggers():
-            logger.removeFilter(self._filter)
-
-
-class _Marking(logging.Filter):
-    def __init__(self, guard: Guard, mark: Callable[[logging.LogRecord], None]) -> None:
-        super().__init__()
-        self._mark = guard.around("marking log records")(mark)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        self._mark(record)
-        return True
-
-
-def _loggers() -> Iterator[logging.Logger]:
-    """The loggers that exist. None is created."""
-    for name, logger in list(logging.Logger.manager.loggerDict.items()):
-        if isinstance(logger, logging.Logger) and (name in LOGGERS or name.startswith(f"{LOGGERS[0]}.")):
-            yield logger
-
-
-def _nothing(_event: Event, _context: None) -> None:
-    """Nothing to do when a compilation ends."""
 
 
 # ------------------------------------------------------------------------------------------------------------------

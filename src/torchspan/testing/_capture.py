@@ -30,7 +30,6 @@ class InstrumentSettings(TypedDict, total=False):
     build_phases: Literal["auto", "on", "off"] | None
     heartbeat: float | None
     capture: Literal["none", "text"] | None
-    log_correlation: bool | None
     propagation: Literal["on", "links", "off"] | None
     without_gpu: bool | None
     engine_dir: str | os.PathLike[str] | None
@@ -41,7 +40,6 @@ class InstrumentSettings(TypedDict, total=False):
     sample_execute_target: float | None
     ranks: str | int | None
     graph_runs: bool | None
-    disabled_calls: bool | None
     inputs: str | None
     inputs_every: int | None
 

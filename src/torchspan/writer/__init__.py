@@ -4,7 +4,6 @@
 from torchspan.writer._enrich import enrich_callback
 from torchspan.writer._exception_signals import OPT_IN, exception_signal
 from torchspan.writer._heartbeats import Heartbeats
-from torchspan.writer._memory import Sampler, memory_callbacks
 from torchspan.writer._metric_writer import MetricWriter
 from torchspan.writer._notes import CurrentSpanNotes
 from torchspan.writer._parents import SpanParents, is_suppressed
@@ -18,12 +17,10 @@ __all__ = [
     "Heartbeats",
     "MetricWriter",
     "ProgressWriter",
-    "Sampler",
     "SelectedRanks",
     "SpanParents",
     "SpanWriter",
     "enrich_callback",
     "exception_signal",
     "is_suppressed",
-    "memory_callbacks",
 ]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections import Counter
 from collections.abc import Callable
 from contextvars import Token
@@ -23,7 +22,6 @@ from opentelemetry.trace import (
     StatusCode,
     Tracer,
     TracerProvider,
-    get_current_span,
 )
 
 from torchspan import semconv
@@ -41,37 +39,6 @@ from torchspan.writer._own_files import OwnFiles, aside
 from torchspan.writer._parents import SpanParents
 from torchspan.writer._tracer import TracerOf, TracerSource, rules_of, start_kept
 
-# --- trace ids on log records ---------------------------------------------------------------------------------------
-SERVICE_NAME = "service.name"
-
-
-class RecordMarker:
-    """Writes the same attributes as opentelemetry-instrumentation-logging, with the same names and formats.
-
-    A record that has these attributes already, from that package or from the program, is not changed.
-    """
-
-    def __init__(self, provider: Callable[[], TracerProvider]) -> None:
-        self._provider = provider
-
-    def mark(self, record: logging.LogRecord) -> None:
-        """Add trace id and span id (32 and 16 hexadecimal digits, both `0` without a span), the sampled flag, and the service."""
-        attributes = vars(record)
-        if "otelTraceID" in attributes or "otelSpanID" in attributes:
-            return
-        span = get_current_span().get_span_context()
-        attributes["otelTraceID"] = format(span.trace_id, "032x") if span.is_valid else "0"
-        attributes["otelSpanID"] = format(span.span_id, "016x") if span.is_valid else "0"
-        attributes["otelTraceSampled"] = span.is_valid and span.trace_flags.sampled
-        attributes.setdefault("otelServiceName", self._service_name())
-
-    def _service_name(self) -> str:
-        """The name from the provider's resource, which only the SDK has; empty without an SDK."""
-        resource: Any = getattr(self._provider(), "resource", None)
-        return "" if resource is None else str(resource.attributes.get(SERVICE_NAME) or "")
-
-
-# ------------------------------------------------------------------------------------------------------------------
 STEPS_LIMIT = 20
 """Maximum number of kinds of steps that are listed on a span."""
 
@@ -127,8 +94,6 @@ class SpanWriter:
         self._budget = Budget(spans_per_trace)
         self._folding = Folding(parents)
         self._exceptions = exceptions or SpanEvents(capture_text=capture_text)
-        self.mark_record = RecordMarker(self._tracers.provider).mark
-        """Adds the ids of the current span to a record of Python's logging."""
         self.callback = Callback("writing spans", self._start, self._end, leave=self._leave)
 
     def look_for_provider(self) -> None:

@@ -24,11 +24,10 @@ MUTABLE = "mutable_module"
 
 
 def save(call: Call) -> Facts:
-    """`torch_tensorrt.save(module, file_path, output_format=, retrace=)`."""
+    """`torch_tensorrt.save(module, file_path, output_format=)`."""
     facts: Facts = {
         semconv.ENTRY_POINT: "torch_tensorrt.save",
         semconv.FILE_FORMAT: _format(call.get("output_format")),
-        semconv.SAVE_RETRACE: reading.switch(call.get("retrace")),
     }
     return without_none({**facts, **_engines(call.get("module"))})
 

@@ -68,10 +68,7 @@ def facts(call: Call) -> Facts:
         return {}
     other_settings = {neighbor.settings for neighbor in entries if neighbor.inputs == wanted.inputs}
     differences = list(_differences(call.get("settings"), wanted.settings, other_settings))[:LIST_LIMIT]
-    result: Facts = {
-        semconv.CACHE_REASON: CacheReason.OTHER_SETTINGS if other_settings else CacheReason.OTHER_INPUTS,
-        semconv.CACHE_NEIGHBORS: len(entries),
-    }
+    result: Facts = {semconv.CACHE_REASON: CacheReason.OTHER_SETTINGS if other_settings else CacheReason.OTHER_INPUTS}
     if differences:
         result[semconv.CACHE_NEIGHBOR_SETTINGS] = [difference.name for difference in differences]
         result[semconv.CACHE_NEIGHBOR_STORED] = [difference.stored for difference in differences]

@@ -88,8 +88,8 @@ _CONVERT = (
     ),
     torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo._engine_cache:DiskEngineCache.clear_cache"),
-        action=Tally((phase.CACHE_INSERT,), cache.count_evicted, before=cache.entries),
-        why="entries removed for a new one",
+        action=Tally((phase.CACHE_INSERT,), cache.count_freed, before=cache.free_bytes),
+        why="the room that entries leave for a new one, without which a refused entry would look stored",
     ),
     torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo._engine_cache:DiskEngineCache.save"),
@@ -134,7 +134,7 @@ _CONVERT = (
     ),
     torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._save_timing_cache"),
-        action=Step(annotate=Annotate((phase.CONVERT,), end=conversion.timing_cache_out)),
+        action=Step(),
         why="writing the timing cache (nothing on TensorRT-RTX)",
     ),
     torch_tensorrt_probe(
