@@ -22,9 +22,7 @@ ENTRY_POINTS = (
     "torch_tensorrt.MutableTorchTensorRTModule.load",
     "torch_tensorrt.dynamo.refit_module_weights",
     "torch_tensorrt.save",
-    "torch_tensorrt.dynamo.save_cross_compiled_exported_program",
     "torch_tensorrt.load",
-    "torch_tensorrt.load_cross_compiled_exported_program",
 )
 """The calls with which programs enter Torch-TensorRT."""
 

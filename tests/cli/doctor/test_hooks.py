@@ -10,7 +10,7 @@ from torchspan.cli._command import CommandError
 from torchspan.cli.doctor._check import Context, State
 from torchspan.cli.doctor._hooks import hooks
 from torchspan.phase import COMPILE, EXECUTE
-from torchspan.probes import Annotate, Function, Probe, Record, Runs, Step, Tally, Tap, Watch
+from torchspan.probes import Annotate, Function, Probe, Record, Runs, Step, Tally, Tap
 
 
 def absent(name, action):
@@ -46,7 +46,7 @@ def test_without_probe_nothing_is_looked_at(monkeypatch):
 
 
 def test_where_every_hook_point_resolves_there_is_one_row(here):
-    probe = Probe(library="torch_tensorrt", target=Function("m:f"), action=Watch(), why="a reason")
+    probe = Probe(library="torch_tensorrt", target=Function("m:f"), action=Step(), why="a reason")
 
     (row,) = here(ResolvedProbe(probe, "resolved"), ResolvedProbe(probe, "out of range", "until 2.12"))
 
@@ -70,7 +70,6 @@ def test_where_every_hook_point_resolves_there_is_one_row(here):
         (Tally((COMPILE,), lambda *_: None), State.WARNING, "Lost: what this call adds to torch_tensorrt.compile spans."),
         (Step(), State.WARNING, "Lost: the count and the time of this call in the span around it."),
         (Tap("loggers:line"), State.WARNING, "Lost: what torchspan sees in the arguments of this call."),
-        (Watch(), State.NOTE, "Nothing is lost: torchspan only checks whether it exists."),
     ],
 )  # fmt: skip
 def test_an_absent_hook_point_is_a_row_that_says_what_is_lost(here, action, state, lost):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchspan.cli._command import CommandError
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.waterfall._units import plural
-from torchspan.probes import Action, Annotate, Record, Runs, Step, Tally, Tap, Watch, phases_of
+from torchspan.probes import Action, Annotate, Record, Runs, Step, Tally, Tap, phases_of
 
 
 def hooks(context: Context) -> Iterator[Check]:
@@ -52,7 +52,7 @@ def hooks(context: Context) -> Iterator[Check]:
         lost = _lost(row.probe.action)
         yield Check(
             f"hooks.absent.{row.probe.target}",
-            State.NOTE if isinstance(row.probe.action, Watch) else State.WARNING,
+            State.WARNING,
             f"{row.detail}. {lost} Why the hook is there: {row.probe.why}.",
             "Use a version of Torch-TensorRT that torchspan is tested with, or report this line.",
             {"target": str(row.probe.target), "lost": lost},
@@ -73,5 +73,3 @@ def _lost(action: Action) -> str:
             return "Lost: the count and the time of this call in the span around it."
         case Tap():
             return "Lost: what torchspan sees in the arguments of this call."
-        case Watch():
-            return "Nothing is lost: torchspan only checks whether it exists."

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from torchspan import phase, semconv
-from torchspan.probes._actions import Annotate, Record, Shares, Step, Tally, Tap, Watch
-from torchspan.probes._probe import Function, InnerName, Method, Probe, WatchedObject, torch_tensorrt_probe
+from torchspan.probes._actions import Annotate, Record, Shares, Step, Tally, Tap
+from torchspan.probes._probe import Function, InnerName, Method, Probe, torch_tensorrt_probe
 from torchspan.probes.describe import cache, conversion, failure
 
 _CONVERT = (
@@ -97,11 +97,6 @@ _CONVERT = (
         why="a refused entry is a line in the log and counts as inserted",
     ),
     torch_tensorrt_probe(
-        target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter.run"),
-        action=Watch(),
-        why="runs network, configuration and build in this order; each has its own hook",
-    ),
-    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._construct_trt_network_def"),
         action=Record(phase.CONSTRUCT_NETWORK, end=conversion.network, failed=failure.conversion),
         why="runs the converters; __init__ is left alone, because the Debugger replaces it and restores what it found",
@@ -112,20 +107,9 @@ _CONVERT = (
         why="converter time by kind of operator; converters come from a registry, not by name",
     ),
     torch_tensorrt_probe(
-        target=WatchedObject("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRT_INTERPRETER_CALL_PRE_OBSERVER"),
-        action=Watch(),
-        why="the library's only observer; it fires where construct_network starts, and only in the thread that "
-        "registered (its callbacks are in a context variable)",
-    ),
-    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.observer:Observer.observe"),
         action=Tap("observers:observe"),
         why="the library's observers, and functions that a program decorates with its @observable, in every thread",
-    ),
-    torch_tensorrt_probe(
-        target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._populate_trt_builder_config"),
-        action=Step(),
-        why="the builder's configuration, which is read when the build starts",
     ),
     torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._create_timing_cache"),
