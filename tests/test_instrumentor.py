@@ -53,7 +53,7 @@ def used(monkeypatch):
     built = []
 
     class Bridge:
-        def __init__(self, settings, tracer_provider, meter_provider, logger_provider, _run, _times):
+        def __init__(self, settings, tracer_provider, meter_provider, logger_provider, _run):
             built.append((settings, tracer_provider, meter_provider, logger_provider))
 
         def hook(self, library, *, late):

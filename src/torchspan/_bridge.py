@@ -14,7 +14,6 @@ from opentelemetry.trace import TracerProvider
 
 from torchspan import _settings, adapters, semconv
 from torchspan._base.boundaries import undo_all
-from torchspan._base.imports import FirstImports
 from torchspan._base.logs import Log
 from torchspan._base.templates import redactor
 from torchspan._launched.process import RunProcess
@@ -80,7 +79,6 @@ class Bridge:
     Args:
         tracer_provider, meter_provider, logger_provider: The providers to use instead of the global ones.
         run: torchspan's part in this process, if the program runs under `torchspan run`.
-        times: Takes the times of imports.
     """
 
     def __init__(
@@ -90,7 +88,6 @@ class Bridge:
         meter_provider: MeterProvider | None,
         logger_provider: LoggerProvider | None,
         run: RunProcess | None,
-        times: FirstImports | None = None,
     ) -> None:
         self._settings = settings
         self._run = run
@@ -126,10 +123,8 @@ class Bridge:
         self._totals = None if run is None else RunTotals(self._engine.run_times.values())
         self._engine.pipeline = Pipeline(self._members(builds), is_suppressed=is_suppressed)
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
-        self.imports = Imports(self._engine, self._writer.has_destination, times, self._parents.before_current_ends)
+        self.imports = Imports(self._engine, self._writer.has_destination)
         """Receives imports that have ended."""
-        if times is not None:  # an import may have ended before
-            self.imports.wait()
         self._tensorrt_hooked: tensorrt.Hooked = set()
         if self._report is not None:
             self._report.complete = self._complete

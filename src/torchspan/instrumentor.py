@@ -61,7 +61,7 @@ IMPORTS = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx")
 """The modules whose first imports are spans."""
 
 LIBRARIES = ("torch._dynamo", "torch._inductor", "triton", "torch_tensorrt", "transformers")
-"""The libraries whose modules are imported during work. Such imports are spans too, if they are long in sum."""
+"""The libraries whose modules are imported during work. Such imports are spans too, if they are long."""
 
 LOADER = "opentelemetry.instrumentation.auto_instrumentation"
 """The package that calls instrumentors because they are installed."""
@@ -420,8 +420,8 @@ class _Arrivals:
         """What was imported before there was a bridge."""
         self._run = run
         self._lock = renewed(self, "_lock", threading.RLock)
-        self.times = FirstImports(IMPORTS, self.imported, LIBRARIES, self._wait, trace.get_current_span)
-        self._how = (settings, *(providers[name] for name in _settings.PROVIDERS), run, self.times)
+        self.times = FirstImports(IMPORTS, self.imported, LIBRARIES)
+        self._how = (settings, *(providers[name] for name in _settings.PROVIDERS), run)
 
     def hook(self, library: str, late: bool) -> Undo:
         """Raises nothing: it would come out of the program's own import of the library."""
@@ -465,16 +465,6 @@ class _Arrivals:
         from torchspan._bridge import Bridge
 
         return Bridge(*self._how)
-
-    def _wait(self, is_new: bool) -> None:
-        """An import has ended that others may follow.
-
-        Args:
-            is_new: Whether it follows none itself.
-        """
-        bridge = self._bridge
-        if bridge is not None:
-            bridge.imports.wait(is_new=is_new)
 
     def _hand_over_imports(self, bridge: Bridge) -> None:
         ended, self._imports = self._imports, []

@@ -272,7 +272,6 @@ class Frames:
         if type(report) is not dict or type(report["name"]) is not str or type(report["args"]) is not dict:
             return
         name, args, kind = report["name"], report["args"], report["ph"]
-        self._engine.settle()
         if kind == "B":
             self._begin(name, args, Observed(self._reported, (report,), {}))
         elif kind == "E":
