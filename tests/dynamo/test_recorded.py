@@ -111,7 +111,7 @@ def test_graphs_breaks_guards_and_results_are_the_same_as_without_the_setting(in
 
 
 # --- off -----------------------------------------------------------------------------------------------------------------
-def test_without_the_setting_it_is_no_span(request_span, exporter):
+def test_without_the_setting_a_run_has_no_span(request_span, exporter):
     function = torch.compile(compiled.plain, backend="eager")
     function(ONES)
     function(ONES)

@@ -116,7 +116,7 @@ _BACKEND = "backend_compile"
 """The phase in which other libraries work. Its event is open and current during that work."""
 _WHOLE = "entire_frame_compile"
 _ATTEMPT = "compile_attempt_"
-"""Prefix of the phases around each attempt at a frame, which are no work of their own."""
+"""Prefix of the phases around each attempt at a frame. They are not phases themselves."""
 _CACHES = {_BACKEND: semconv.AOTAUTOGRAD_CACHE, "inductor_compile": semconv.INDUCTOR_CACHE}
 """Phases whose end reports the result of a cache lookup, and the attribute for the result."""
 
