@@ -11,7 +11,6 @@ __all__ = [
     "TORCHSPAN_BUILD_PHASES",
     "TORCHSPAN_CAPTURE",
     "TORCHSPAN_DETAIL",
-    "TORCHSPAN_DISABLED_CALLS",
     "TORCHSPAN_FILE",
     "TORCHSPAN_FILE_MAX_SIZE",
     "TORCHSPAN_FILE_MODE",
@@ -71,11 +70,6 @@ Default `none`: only their first line, with every literal replaced by `?`; in li
 
 TORCHSPAN_GRAPH_RUNS = "TORCHSPAN_GRAPH_RUNS"
 """`1`: runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs."""
-
-TORCHSPAN_DISABLED_CALLS = "TORCHSPAN_DISABLED_CALLS"
-"""`1`: calls of functions that `torch.compiler.disable` leaves to Python are spans, within the limits and rules of engine runs.
-
-It applies to functions that the program disables after torchspan was instrumented and PyTorch's Dynamo was imported."""
 
 TORCHSPAN_INPUTS = "TORCHSPAN_INPUTS"
 """The modules whose calls are counted by the shapes of their arguments: `off` (default), or a list separated by commas.

@@ -21,7 +21,6 @@ TEXTS = {
     "torch.compile.graph_break.reason",
     "torch.compile.graph_break.type",
     "torch.compile.recompile.reason",
-    "torch.compile.restart.reasons",
 }
 """What holds whole texts with TORCHSPAN_CAPTURE=text, as docs/explanation/privacy.md says."""
 

@@ -97,10 +97,6 @@ def _type(reason: str) -> str | None:
 
 
 # ------------------------------------------------------------------------------------------------------------------
-RESTARTS_LIMIT = 20
-"""Reasons of restarts that are listed."""
-
-
 def function(code: Any, receiver: type | None = None) -> Facts:
     """The function whose code Dynamo compiles. For a resumed frame, Dynamo's name for the rest of it.
 
@@ -121,15 +117,11 @@ def function(code: Any, receiver: type | None = None) -> Facts:
 
 
 def summary(metrics: Any, code: Any) -> Facts:
-    """The facts in `CompilationMetrics` about a frame of `code`: sizes, restarts, and the failure."""
+    """The facts in `CompilationMetrics` about a frame of `code`: sizes, and the failure."""
     return without_none(
         {
             semconv.GUARDS_COUNT: _number(metrics, "guard_count"),
             semconv.GRAPH_OPERATORS: _number(metrics, "graph_op_count"),
-            semconv.GRAPH_NODES: _number(metrics, "graph_node_count"),
-            semconv.GRAPH_INPUTS: _number(metrics, "graph_input_count"),
-            semconv.COMPILE_ENTRIES: _number(metrics, "cache_size"),
-            semconv.RESTART_REASONS: _restarts(metrics) or None,
             semconv.COMPILE_FAILURE_REASON: first_line(attribute(metrics, "fail_reason")),
             semconv.COMPILE_FAILURE_FILE: reading.text(attribute(metrics, "fail_user_frame_filename")),
             semconv.COMPILE_FAILURE_LINE: _number(metrics, "fail_user_frame_lineno"),
@@ -158,12 +150,6 @@ def first_line(text: Any) -> str | None:
 
 def _number(metrics: Any, name: str) -> int | None:
     return reading.whole_number(attribute(metrics, name))
-
-
-def _restarts(metrics: Any) -> list[str]:
-    """In alphabetical order: Dynamo keeps them as a set."""
-    restarts = reading.entries(attribute(metrics, "restart_reasons")) or []
-    return sorted(filter(None, map(first_line, restarts)))[:RESTARTS_LIMIT]
 
 
 _GAVE_UP = frozenset({"Unsupported", "SkipFrame"})
