@@ -139,6 +139,7 @@ def test_outside_the_profile(start, tmp_path):
     assert "\n".join(shown[-2:]) in page
 
 
+@pytest.mark.slow
 def test_torch_compile(trace):
     out, file = trace("torch_compile.py")
 
@@ -148,6 +149,7 @@ def test_torch_compile(trace):
     assert names(file) >= EVERY_ENGINE
 
 
+@pytest.mark.slow
 def test_fallback(trace):
     out, file = trace("fallback.py")
 
