@@ -6,15 +6,12 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from torchspan.redaction.type_names import DATA_TYPES, NOT_TENSORS
 from torchspan.semconv._values import OTHER_VALUE, UNKNOWN, Enumeration, Formed, Kind
 
 _SYMBOL = r"(?:z?[su]|zu?f)[0-9]{1,19}(?![0-9])|int_oo|Max|Min|Mod|PythonMod|FloorDiv|CeilDiv|CleanDiv|IntTrueDiv"
 _SIZES = rf"(?:[0-9]{{1,19}}(?![0-9])|{_SYMBOL}|\.\.|[-+*/%()\[\],: ^?])*"
 """No text can match in two ways, so a mismatch is found in one pass."""
-_NOT_TENSORS = frozenset(
-    {"int", "float", "bool", "complex", "str", "bytes", "NoneType", "SymInt", "SymFloat", "SymBool"}
-)
-"""Types of arguments without a shape."""
 
 
 @lru_cache(maxsize=512)
@@ -34,7 +31,7 @@ class ShapeText(Kind):
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
-        return text in _NOT_TENSORS or text == UNKNOWN or (len(text) <= self._LIMIT and _is_sizes(text))
+        return text in NOT_TENSORS or text == UNKNOWN or (len(text) <= self._LIMIT and _is_sizes(text))
 
 
 class ArgumentPath(Formed):
@@ -48,23 +45,13 @@ class ArgumentPath(Formed):
     form = r"(?=.{1,256}$)[^\W\d]\w*(?:\.\?)?(?:\[(?:[0-9]{1,9}|\?)\])*"
 
 
-DATA_TYPES = (
-    "float64", "float32", "float16", "bfloat16", "float8", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
-    "float8_e5m2fnuz", "float8_e8m0fnu", "float4", "float4_e2m1fn_x2", "int64", "int32", "int16", "int8", "int4",
-    "uint64", "uint32", "uint16", "uint8", "uint4", "bool", "complex128", "complex64", "complex32", "qint32", "qint8",
-    "quint8", "quint4x2", "quint2x4", "uint1", "uint2", "uint3", "uint5", "uint6", "uint7", "int1", "int2", "int3",
-    "int5", "int6", "int7", "bits16", "bits1x8", "bits2x4", "bits4x2", "bits8", "bcomplex32", "fp4", "e8m0", "unknown",
-)  # fmt: skip
-"""Data types of tensors by PyTorch's names, or by TensorRT's if PyTorch has none."""
-
-
 class DataType(Enumeration):
     """The data type of a tensor, or the type of an argument that is not a tensor."""
 
     title = "data type"
 
     def __init__(self) -> None:
-        super().__init__(*DATA_TYPES, *sorted(_NOT_TENSORS))
+        super().__init__(*DATA_TYPES, *sorted(NOT_TENSORS))
         self.leaves = (
             "The name of a data type (`float32`), or of the type of an argument that is not a tensor (`int`). Anything "
             f"else is `{OTHER_VALUE}`."

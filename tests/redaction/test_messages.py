@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+import random
+import string
+
+import pytest
+import torch
+from tests.redaction.messages import pytorch, tensorrt, torch_tensorrt
+
+from torchspan.redaction import message_table, messages
+from torchspan.redaction.message_table import BadRowError, MessageTable, rows_of
+
+TABLES = (pytorch, torch_tensorrt, tensorrt)
+
+
+@pytest.mark.parametrize(("message", "kept"), [pair for table in TABLES for pair in table.MESSAGES])
+def test_a_message_of_a_library_leaves_with_its_reason_and_without_the_values_of_the_program(message, kept):
+    assert messages.of_text(message) == kept
+
+
+@pytest.mark.parametrize("message", [kept for table in TABLES for _, kept in table.MESSAGES])
+def test_what_leaves_of_a_message_leaves_unchanged_the_second_time(message):
+    assert messages.of_text(message) == message
+
+
+def test_the_table_has_at_least_320_rows():
+    assert len(message_table.table().rows) >= 320
+
+
+@pytest.mark.parametrize(
+    ("message", "kept"),
+    [
+        ("mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)", "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)"),
+        ("mat1 and mat2 shapes cannot be multiplied (wanda and krol)", "mat1 and mat2 shapes cannot be multiplied (? and ?)"),
+        ("mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5) wanda", "?"),
+        ("Wanda: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)", "?"),
+        ("index 4711 is out of bounds for dimension 0 with size 3", "index ? is out of bounds for dimension 0 with size 3"),
+        ("the patient has pain in the left hand and asks for help with the current loss of function", "?"),
+        ("", "?"),
+        ("[defaultAllocator.cpp::allocate::31] wanda krol", "[defaultAllocator.cpp::allocate::31] ?"),
+        ("[defaultAllocator.cpp::allocate::31] Error Code 1: wanda", "[defaultAllocator.cpp::allocate::31] Error Code 1: ?"),
+        ("[wanda krol::allocate::31] Error Code 1: wanda", "?"),
+        ("Error Code 4711: wanda", "?"),
+        ("\ud800 tensor \0", "?"),
+    ],
+)  # fmt: skip
+def test_a_text_leaves_only_as_a_whole_message_that_is_known(message, kept):
+    assert messages.of_text(message) == kept
+
+
+@pytest.mark.parametrize(
+    "text", ["a b " * 20_000, "'" * 100_000, "x" * 10_000_000, "Error Code 1: " * 10_000, "?" * 65_000]
+)
+def test_a_long_text_that_is_not_known_is_one_mark(text):
+    assert messages.of_text(text) in {"?", "Error Code 1: ?"}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_text_does_not_leave(seed):
+    source = random.Random(seed)
+    for _ in range(100):
+        alphabet = source.choice([string.printable, string.ascii_letters + " .:'-", None])
+        letters = [source.choice(alphabet) if alphabet else chr(source.randrange(0x110000)) for _ in range(200)]
+        assert messages.of_text("".join(letters)) == "?"
+
+
+def raised(work):
+    with pytest.raises(Exception) as caught:
+        work()
+    return caught.value
+
+
+def test_a_constant_of_the_librarys_code_leaves_with_its_error():
+    error = raised(lambda: torch.nn.Linear(2, 2).get_parameter(""))
+    assert messages.of_error(error) is not None
+
+
+def test_a_constant_of_the_programs_code_does_not_leave():
+    def work():
+        raise RuntimeError("the patient has pain in the left hand")
+
+    message = messages.of_error(raised(work))
+    assert (message, message.whole) == ("?", "the patient has pain in the left hand")
+
+
+def test_code_that_claims_to_be_a_library_does_not_make_its_constants_leave():
+    scope = {"__name__": "torch.wanda", "__file__": torch.__file__}
+    exec("def work(): raise RuntimeError('wanda krol')", scope)
+    assert messages.of_error(raised(scope["work"])) == "?"
+
+
+def test_a_key_of_the_program_in_an_error_of_the_library_does_not_leave():
+    key = "the patient has pain in the left hand and asks for help with the current loss of function"
+    assert messages.of_error(raised(lambda: torch.nn.ModuleDict({})[key])) == "?"
+
+
+def test_no_code_of_an_exception_runs():
+    class Hostile(RuntimeError):
+        args = property(lambda _self: 1 / 0)
+
+        def __str__(self):
+            raise AssertionError("it ran")
+
+    assert messages.of_error(raised(lambda: (_ for _ in ()).throw(Hostile("wanda")))) == "?"
+
+
+def test_an_argument_that_is_not_exactly_a_text_is_not_a_message():
+    class Text(str):  # noqa: SLOT000 - as a program writes it
+        def __str__(self):
+            raise AssertionError("it ran")
+
+    assert messages.of_error(RuntimeError(Text("wanda"))) is None
+    assert messages.of_error(RuntimeError()) is None
+
+
+def table_of(*texts):
+    return MessageTable(rows_of({"rows": [{"message": text, "source": "test"} for text in texts]}, "test"))
+
+
+@pytest.mark.parametrize(
+    ("hole", "kept", "refused"),
+    [
+        ("type", ["float", "torch.float16", "c10::Half", "Tensor", "NoneType"], ["wanda", "Exception", "torch.wanda"]),
+        (
+            "shape",
+            ["[2, 3]", "(2, 3)", "2x3", "torch.Size([2, 3])", "[]", "2, 3"],
+            ["[wanda]", "[2, wanda]", "two by three"],
+        ),
+        ("operator", ["aten::add", "aten.add.Tensor", "add"], ["wanda", "aten::wanda"]),
+        ("onnx_operator", ["Conv", "Resize"], ["Wanda", "conv"]),
+        ("builtin", ["len", "print"], ["wanda"]),
+        ("size", ["4711", "-1"], ["4.7", "wanda", "0x12"]),
+        ("rank", ["3"], ["three"]),
+        ("dimension", ["-2"], ["x"]),
+        ("count", ["12"], [" 12"]),
+        ("any", [], ["4711", "wanda", "float"]),
+    ],
+)
+def test_a_hole_keeps_what_is_of_its_type_and_nothing_else(hole, kept, refused):
+    table = table_of(f"the value of the argument is {{{hole}}} here")
+    for text in kept:
+        assert table.kept(f"the value of the argument is {text} here") == f"the value of the argument is {text} here"
+    for text in refused:
+        assert table.kept(f"the value of the argument is {text} here") == "the value of the argument is ? here"
+    assert table.kept("the value of the argument is  here") == "the value of the argument is  here"
+
+
+def test_of_two_rows_that_match_the_one_with_more_text_decides():
+    table = table_of("the argument {any}", "the argument {size} is too large")
+    assert table.kept("the argument 12 is too large") == "the argument 12 is too large"
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (
+            {"message": "the argument {wanda} is bad", "source": "x"},
+            "row 1: {wanda} is not a hole; there are type, shape",
+        ),
+        ({"message": "the argument {any}{size} is bad", "source": "x"}, "row 1: two holes touch"),
+        ({"message": "{any}: bad {any}", "source": "x"}, "row 1: fewer than 10 letters"),
+        ({"message": "the argument {any} is bad"}, "row 1: it has no source"),
+        ({"message": "the argument {any} is bad", "source": "x", "since": "1"}, "row 1: unknown key since"),
+    ],
+)
+def test_a_bad_row_is_refused_with_its_place_and_the_reason(row, reason):
+    with pytest.raises(BadRowError, match=reason):
+        rows_of({"rows": [row]}, "test")
+
+
+def test_a_row_that_repeats_another_is_refused():
+    with pytest.raises(BadRowError, match="row 2: it repeats another row"):
+        table_of("the argument is bad", "the argument is bad")
