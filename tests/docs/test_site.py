@@ -33,6 +33,7 @@ INTERNAL = {
     "torchspan.instrumentor",  # `torchspan.instrument`
     "torchspan.probes",
     "torchspan.propagation",
+    "torchspan.redaction",
     "torchspan.semconv",  # docs/reference/semantic-conventions.md
     "torchspan.subscribers",
     "torchspan.writer",
