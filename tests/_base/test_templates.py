@@ -9,18 +9,18 @@ from tests._base.messages import pytorch, tensorrt, torch_tensorrt
 from torchspan._base.templates import LENGTH_LIMIT, redactor, template, words
 
 
-@pytest.mark.parametrize(("message", "kept"), pytorch.MESSAGES)
+@pytest.mark.parametrize(("message", "kept"), [row[:2] for row in pytorch.MESSAGES])
 def test_a_message_of_pytorch_stays_understandable(message, kept):
     pytest.importorskip("torch")  # names of operators are looked up in its registry
     assert template(message) == kept
 
 
-@pytest.mark.parametrize(("message", "kept"), torch_tensorrt.MESSAGES)
+@pytest.mark.parametrize(("message", "kept"), [row[:2] for row in torch_tensorrt.MESSAGES])
 def test_a_message_of_torch_tensorrt_stays_understandable(message, kept):
     assert template(message) == kept
 
 
-@pytest.mark.parametrize(("message", "kept"), tensorrt.MESSAGES)
+@pytest.mark.parametrize(("message", "kept"), [row[:2] for row in tensorrt.MESSAGES])
 def test_a_message_of_tensorrt_stays_understandable(message, kept):
     assert template(message) == kept
 
@@ -29,7 +29,9 @@ def test_each_table_has_fifty_messages():
     assert min(len(each.MESSAGES) for each in (pytorch, torch_tensorrt, tensorrt)) >= 50
 
 
-@pytest.mark.parametrize("message", [kept for each in (pytorch, torch_tensorrt, tensorrt) for _, kept in each.MESSAGES])
+@pytest.mark.parametrize(
+    "message", [kept for each in (pytorch, torch_tensorrt, tensorrt) for _, kept, _ in each.MESSAGES]
+)
 def test_the_template_of_a_template_is_itself(message):
     assert template(message) == message
 

@@ -153,11 +153,12 @@ class MessageTable:
 @lru_cache(maxsize=1)
 def table() -> MessageTable:
     """The table of the package, read at the first call."""
-    rows: list[KnownMessage] = []
-    for name in FILES:
-        text = pkgutil.get_data(__package__, f"known_messages/{name}.json") or b""
-        rows += rows_of(json.loads(text), name)
-    return MessageTable(rows)
+    return MessageTable(row for name in FILES for row in read(name))
+
+
+def read(name: str) -> list[KnownMessage]:
+    """The rows of one of `FILES`."""
+    return rows_of(json.loads(pkgutil.get_data(__package__, f"known_messages/{name}.json") or b""), name)
 
 
 @lru_cache(maxsize=1)
@@ -199,7 +200,7 @@ def _row(message: str, source: str, place: str) -> KnownMessage:
     if unknown is not None:
         raise BadRowError(f"{place}: {{{unknown}}} is not a hole; there are {', '.join(HOLES)}")
     if "" in literals[1:-1]:
-        raise BadRowError(f"{place}: two holes touch, so it is not known where one ends")
+        raise BadRowError(f"{place}: two holes touch, so it is unknown where one ends")
     if sum(map(str.isalpha, "".join(literals))) < _FEWEST_LETTERS:
         raise BadRowError(f"{place}: fewer than {_FEWEST_LETTERS} letters outside the holes match other texts, too")
     return KnownMessage(tuple(literals), tuple(holes), source)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchspan._base.raised import text_of
 from torchspan._base.reading import traceback_of
-from torchspan.redaction.message_table import LENGTH_LIMIT, UNKNOWN, graph_breaks, table
+from torchspan.redaction.message_table import LENGTH_LIMIT, UNKNOWN, table
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -67,27 +67,6 @@ def of_error(error: BaseException) -> LibraryMessage | None:
     if len(text) <= LENGTH_LIMIT and is_library_constant(text, _raised_in(error)):
         return LibraryMessage(text, text)
     return of_text(text)
-
-
-def of_graph_break_hint(text: str) -> LibraryMessage:
-    """A hint of a graph break: whole if it is one of those that PyTorch uses everywhere, otherwise as `of_text`."""
-    return LibraryMessage(text, text) if text in graph_breaks()[1] else of_text(text)
-
-
-def of_dynamo_reason(text: str) -> LibraryMessage:
-    """Dynamo's reason for something: the type of graph break that it begins with, or its message if the table knows it.
-
-    The whole text is its first line.
-    """
-    first = text.lstrip().partition("\n")[0]
-    if first in graph_breaks()[0]:
-        return LibraryMessage(first, first)
-    return LibraryMessage(table().kept(text) or of_text(first), first)
-
-
-def of_program(text: str) -> LibraryMessage:
-    """A text of the program. Nothing of it leaves."""
-    return LibraryMessage(UNKNOWN, text)
 
 
 def is_library_constant(text: str, frame: FrameType | None) -> bool:
