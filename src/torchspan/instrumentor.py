@@ -208,10 +208,6 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
         arrivals = _Arrivals(settings, providers, run)
         stop_timing = arrivals.times.install()
-        libraries = (
-            (*OBSERVED, "torch") if ":" in settings.inputs else OBSERVED
-        )  # no class is seen before the bridge is there
-        waiting = (when_imported(library, partial(arrivals.hook, library)) for library in libraries)
         stop_carrying = _nothing
         if settings.propagation != "off":
             stop_carrying = _carry(settings, tracer_provider, self._origin, arrivals.exports)
@@ -220,6 +216,9 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             from torchspan._base.readiness import mark_ready_after
 
             stop_waiting = mark_ready_after(settings.ready_after)
+        # No class is seen before the bridge is there.
+        libraries = (*OBSERVED, "torch") if ":" in settings.inputs else OBSERVED
+        waiting = [when_imported(library, partial(arrivals.hook, library)) for library in libraries]
         type(self)._undo = (stop_timing, *waiting, arrivals.close, stop_carrying, stop_waiting, SERVER_SPANS.start())
         SERVER_SPANS.watch(tracer_provider or trace.get_tracer_provider())
         type(self)._active = {**settings._asdict(), **providers}
