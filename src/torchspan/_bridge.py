@@ -158,6 +158,7 @@ class Bridge:
             dropped=dropped,
             emitted=emitted,
             gathered=lambda: itertools.chain.from_iterable(gather() for gather in self._gathering),
+            default=None if self._run is None else self._run.meter_provider,
         )
 
     def _members(self, builds: ActiveWork) -> Iterator[Callback]:

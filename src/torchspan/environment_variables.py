@@ -127,7 +127,7 @@ rank leaves out are counted in `torchspan.span.dropped` with the reason `rank`. 
 TORCHSPAN_RUN_EXIT_TIMEOUT = "TORCHSPAN_RUN_EXIT_TIMEOUT"
 """Seconds that a program under `torchspan run` may wait at its end for exporters that `run` created. Default: 2.
 
-These are the exporters that OTEL_TRACES_EXPORTER names, where the program sets no provider of
+These are the exporters that OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER name, where the program sets no provider of
 its own. The last lines of `run` count the spans that they did not deliver by then; the file contains these spans."""
 
 TORCHSPAN_RUN = "TORCHSPAN_RUN"
