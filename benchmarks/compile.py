@@ -62,7 +62,7 @@ SUBJECTS = {
     "tensorrt": Subject("BERT with two layers by Torch-TensorRT", "bert", {}),
     "torch": Subject(
         "a transformer of six blocks by torch.compile, with everything on", "transformer",
-        {"graph_runs": True, "disabled_calls": True},
+        {"graph_runs": True},
     ),
 }  # fmt: skip
 

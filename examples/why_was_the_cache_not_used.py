@@ -48,9 +48,7 @@ for case, trace in cases.items():
     why = f" ({REASONS.get(reason, reason)})" if reason else ""
     print(f"{case}, {a['torch_tensorrt.engine.name']}: {result}{why}")
     for span in trace.find("torch_tensorrt.engine_cache.lookup"):
-        refit = span.attributes.get("torch_tensorrt.engine_cache.refit.duration")
-        if refit is not None:
-            seconds = span.duration_ns / 1e9
-            print(f"  the hit took {seconds:.2f} s, {refit:.2f} s of that to give the engine this model's weights")
+        if result == "hit":
+            print(f"  the hit took {span.duration_ns / 1e9:.2f} s, in which the engine got this model's weights")
     for span in trace.find("torch_tensorrt.engine_cache.insert"):
         print(f"  a new engine: {span.attributes['torch_tensorrt.engine_cache.insert.result']}")

@@ -32,24 +32,19 @@ HOOKS = {
     "convert_method": (_C + "convert_method_to_trt_engine",),
     "convert_program": (_D + "convert_exported_program_to_serialized_trt_engine",),
     "backend": (_B + "_pretraced_backend",),
-    "backend: aot": (_B + "aot_torch_tensorrt_aten_backend",),
-    "backend: registered": (_B + "torch_tensorrt_backend",),
     "mutable.compile": (_M + "compile",),
     "mutable.refit": (_M + "refit_gm",),
     "refit": ("torch_tensorrt.dynamo._refit:refit_module_weights",),
     "verify_output": ("torch_tensorrt.dynamo.utils:check_module_output",),
     "save": (_C + "save",),
-    "save cross-compiled": (_D + "save_cross_compiled_exported_program",),
     "mutable.save": (_M + "save",),
     "load": (_C + "load",),
-    "load cross-compiled": (_D + "load_cross_compiled_exported_program",),
     "mutable.load": (_M + "load",),
     "exporter": ("torch_tensorrt.dynamo._exporter:export",),
     # trace and lowering
     "trace": ("torch_tensorrt.dynamo._tracer:trace",),
     "export": (
         "torch.export._trace:_export",
-        "torch.export._trace:_process_export_inputs",
         "torch.export._trace:_export_to_aten_ir_make_fx",
     ),
     "strict export": ("torch.export._trace:_export_to_torch_ir",),
@@ -58,14 +53,6 @@ HOOKS = {
     "attention of the CPU": (_L + "_decompositions:scaled_dot_product_attention_decomposition",),
     "run_decompositions": ("torch.export:ExportedProgram.run_decompositions",),
     "program.module": ("torch.export:ExportedProgram.module",),
-    "buffers": (_L + "_buffer_lifting:lift_mutated_buffers",),
-    "buffers back": (_L + "_buffer_lifting:inline_lifted_buffers_into_gm",),
-    "torch.compile's own": (
-        _B + "fold_get_attr_item_calls",
-        _B + "repair_input_aliasing",
-        _B + "remove_detach",
-        _B + "remove_sym_nodes",
-    ),
     "aot_export": (_B + "aot_export_joint_simple",),
     "post_lowering": (_A + "post_lowering",),
     "passes": (_L + "passes.pass_manager:DynamoPassManager.__call__",),
@@ -79,7 +66,6 @@ HOOKS = {
     "partition: global": (_P + "_global_partitioner:partition",),
     "partition: resource": (_P + "_resource_partitioner:resource_partition",),
     "inputs": (_P + "common:construct_submodule_inputs",),
-    "report": ("torch_tensorrt.dynamo._DryRunTracker:dryrun_stats_display",),
     # conversion
     "convert_module": (_V + "convert_module",),
     "interpret": (_V + "interpret_module_to_result",),
@@ -99,13 +85,8 @@ HOOKS = {
         "torch_tensorrt.dynamo._engine_cache:DiskEngineCache.save",
     ),
     "refit engine": ("torch_tensorrt.dynamo._refit:_refit_single_trt_engine_with_gm",),
-    "interpreter": (_I + "run",),
     "network": (_I + "_construct_trt_network_def", _I + "run_node"),
-    "official observer": (
-        "torch_tensorrt.dynamo.conversion._TRTInterpreter:TRT_INTERPRETER_CALL_PRE_OBSERVER",
-        "torch_tensorrt.dynamo.observer:Observer.observe",
-    ),
-    "builder config": (_I + "_populate_trt_builder_config",),
+    "official observer": ("torch_tensorrt.dynamo.observer:Observer.observe",),
     "timing cache": (_I + "_create_timing_cache", _I + "_save_timing_cache"),
     "build": ("tensorrt:Builder.build_serialized_network",),
     "release": ("torch_tensorrt.dynamo.utils:release_host_and_device_memory",),
@@ -114,9 +95,7 @@ HOOKS = {
     "deserialize": ("tensorrt:Runtime.deserialize_cuda_engine",),
     "setup": (_R + "_TorchTensorRTModule:TorchTensorRTModule.setup_engine",),
     "engine": (_R + "_TRTEngine:TRTEngine._setup_engine",),
-    "forward": (_R + "_TorchTensorRTModule:TorchTensorRTModule.forward",),
     "execute": ("torch.ops:tensorrt.execute_engine",),
-    "engine.execute": (_R + "_TRTEngine:TRTEngine.execute",),
     "context": (_R + "_TRTEngine:TRTEngine._create_execution_context",),
 }
 """Row of the table -> the targets of its probes; a row has fired when all of them have."""
@@ -154,18 +133,18 @@ LOWERED = (
     "pre_export_lowering", "get_decompositions", "run_decompositions", "program.module", "post_lowering", "passes",
 )  # fmt: skip
 SPLIT = ("support", "verdict", "verdict: fast", "partition: fast", "inputs")
-MODULE = ("compile_module", SPLIT, "report")
+MODULE = ("compile_module", SPLIT)
 BUILT = (
-    "interpret", "symbolic shapes", "interpreter", "network", "official observer", "builder config", "timing cache", "build",
+    "interpret", "symbolic shapes", "network", "official observer", "timing cache", "build",
     "log", "deserialize", "release",
 )  # fmt: skip
 SET_UP = ("setup", "engine")
-WHOLE = (LOWERED, "buffers", MODULE, "convert_module", BUILT, SET_UP)
+WHOLE = (LOWERED, MODULE, "convert_module", BUILT, SET_UP)
 AOT = (
-    "backend", "get_decompositions", "torch.compile's own", "aot_export", "post_lowering", "passes", MODULE, "convert_module",
+    "backend", "get_decompositions", "aot_export", "post_lowering", "passes", MODULE, "convert_module",
     BUILT, SET_UP,
 )  # fmt: skip
-RUN = ("forward", "execute", "engine.execute")
+RUN = ("execute",)
 FIRST_RUN = (*RUN, "context")
 
 
@@ -204,7 +183,6 @@ AOT_AND_RUN_TREE = AOT_TREE + "\n" + EXECUTE
 REFIT_TREE = under("torch_tensorrt.refit", LOWER_TREE, "torch_tensorrt.partition", "torch_tensorrt.construct_network")
 
 MAIN_WHEEL = "TensorRT's wheel of torch-tensorrt with its C++ runtime, which needs a GPU"
-WINDOWS = "Windows"
 CPP_RUNTIME = "the C++ runtime, which needs a GPU"
 EXECUTORCH = "the executorch package, and a GPU"
 
@@ -223,13 +201,13 @@ ROUTES = (
     route(
         "compile ir=torch_compile",
         run.compile_and_call(ir="torch_compile"),
-        ("compile", "backend: registered", "backend: aot", AOT, FIRST_RUN),
+        ("compile", AOT, FIRST_RUN),
         "torch_tensorrt.compile\n" + AOT_AND_RUN_TREE,
     ),
     route(
         "attention without a GPU",
         run.attention_of_the_cpu,
-        ("backend: aot", "attention of the CPU", AOT, FIRST_RUN),
+        ("attention of the CPU", AOT, FIRST_RUN),
         AOT_AND_RUN_TREE,
     ),
     route(
@@ -290,7 +268,7 @@ ROUTES = (
     route(
         "require_full_compilation refused",
         run.compile_with(run.models.Fallback, run.models.image(), ir="dynamo", require_full_compilation=True),
-        ("compile", TRACED, "dynamo.compile", LOWERED, "buffers", "compile_module", SPLIT),
+        ("compile", TRACED, "dynamo.compile", LOWERED, "compile_module", SPLIT),
         under("torch_tensorrt.compile", TRACE_TREE, LOWER_TREE, "torch_tensorrt.partition"),
         without=("inputs",),
         raises=AssertionError,
@@ -298,13 +276,13 @@ ROUTES = (
     route(
         "skipped by min_block_size",
         run.compile_with(ir="dynamo", min_block_size=5),
-        ("compile", TRACED, "dynamo.compile", LOWERED, "buffers", "compile_module", "support", "verdict"),
+        ("compile", TRACED, "dynamo.compile", LOWERED, "compile_module", "support", "verdict"),
         under("torch_tensorrt.compile", TRACE_TREE, LOWER_TREE),
     ),
     route(
         "dry run",
         run.dry_run,
-        ("compile", TRACED, "dynamo.compile", LOWERED, "buffers", MODULE),
+        ("compile", TRACED, "dynamo.compile", LOWERED, MODULE),
         under("torch_tensorrt.compile", TRACE_TREE, LOWER_TREE, "torch_tensorrt.partition"),
     ),
     route(
@@ -329,28 +307,24 @@ ROUTES = (
     route(
         "buffers that change",
         run.compile_with(run.models.Counter, ir="dynamo"),
-        ("compile", TRACED, "dynamo.compile", WHOLE, "buffers back"),
+        ("compile", TRACED, "dynamo.compile", WHOLE),
         TRACE_AND_COMPILE_TREE,
     ),
     # --- torch.compile
     route(
         "torch.compile made before us",
         run.torch_compile_made_before,
-        ("backend: aot", AOT, FIRST_RUN),
+        (AOT, FIRST_RUN),
         AOT_AND_RUN_TREE,
     ),
-    route(
-        'torch.compile "tensorrt"', run.torch_compile("tensorrt"), ("backend: aot", AOT, FIRST_RUN), AOT_AND_RUN_TREE
-    ),
+    route('torch.compile "tensorrt"', run.torch_compile("tensorrt"), (AOT, FIRST_RUN), AOT_AND_RUN_TREE),
     route(
         'torch.compile "torch_tensorrt"',
         run.torch_compile("torch_tensorrt"),
-        ("backend: aot", AOT, FIRST_RUN),
+        (AOT, FIRST_RUN),
         AOT_AND_RUN_TREE,
     ),
-    route(
-        "torch.compile by function", run.torch_compile_by_function, ("backend: aot", AOT, FIRST_RUN), AOT_AND_RUN_TREE
-    ),
+    route("torch.compile by function", run.torch_compile_by_function, (AOT, FIRST_RUN), AOT_AND_RUN_TREE),
     route(
         'torch.compile "aot_torch_tensorrt_aten"',
         run.torch_compile("aot_torch_tensorrt_aten"),
@@ -381,9 +355,8 @@ ROUTES = (
             "torch_tensorrt.partition",
             under("torch_tensorrt.convert", BUILD_TREE),
         ),
-        without=("report",),
         raises=RuntimeError,  # upstream: "Engine has not been setup yet", of every graph that ends in an engine
-        missing={"save cross-compiled": CPP_RUNTIME, "exporter": CPP_RUNTIME, "report": CPP_RUNTIME},
+        missing={"exporter": CPP_RUNTIME},
     ),
     route(
         "cross compile refused",
@@ -448,25 +421,23 @@ ROUTES = (
     route(
         "save retrace=True",
         run.save(retrace=True),
-        ("save", "export", "forward", "execute"),  # with fake tensors: no run
+        ("save", "export", "execute"),  # with fake tensors: no run
         under("torch_tensorrt.save", EXPORT_TREE),
     ),
     route("save retrace=False", run.save(retrace=False), ("save", "exporter"), "torch_tensorrt.save"),
     route(
         "save torchscript",
         run.save(output_format="torchscript"),
-        ("save", "forward", "execute"),
+        ("save", "execute"),
         under("torch_tensorrt.save", EXECUTE),
         raises=RuntimeError,  # the Python runtime's engine is not a TorchScript object
-        missing={"engine.execute": CPP_RUNTIME},
     ),
     route(
         "save aot_inductor",
         run.save(output_format="aot_inductor"),
-        ("save", "export", "forward", "execute", "program.module"),
+        ("save", "export", "execute", "program.module"),
         under("torch_tensorrt.save", EXPORT_TREE),
         raises=Exception,  # InductorError: the same
-        missing={"engine.execute": CPP_RUNTIME},
     ),
     route(
         "save executorch",
@@ -481,14 +452,6 @@ ROUTES = (
         run.load,
         ("load", "deserialize", "engine"),
         under("torch_tensorrt.load", "tensorrt.deserialize_engine"),
-    ),
-    route(
-        "load cross-compiled",
-        run.load_cross_compiled,
-        ("load cross-compiled",),
-        "torch_tensorrt.load",
-        raises=ValueError,
-        missing={"engine": WINDOWS},
     ),
     # --- the engine cache
     route(
@@ -526,7 +489,7 @@ ROUTES = (
                 SETUP_TREE,
             ),
         ),
-        without=("interpreter", "builder config", "timing cache", "build", "log", "release"),
+        without=("timing cache", "build", "log", "release"),
     ),
     route(
         "cache: hit without weights",
@@ -539,10 +502,8 @@ ROUTES = (
             under("torch_tensorrt.convert", "torch_tensorrt.engine_cache.lookup", SETUP_TREE),
         ),
         without=(
-            "interpreter",
             "network",
             "official observer",
-            "builder config",
             "timing cache",
             "build",
             "log",
@@ -552,7 +513,7 @@ ROUTES = (
     # --- runs
     route("call of an engine not run yet", run.call, FIRST_RUN, ""),
     route("call", run.call_again, RUN, ""),
-    route("call of a loaded program", run.call_loaded, ("execute", "engine.execute", "context"), ""),
+    route("call of a loaded program", run.call_loaded, ("execute", "context"), ""),
 )
 """Every column. Runs without a recording span around them leave none: tests/pipeline/test_execution.py has the others."""
 

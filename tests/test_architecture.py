@@ -221,7 +221,7 @@ import warnings; warnings.simplefilter("ignore")
 import ctypes, sys
 import torchspan, torchspan.testing
 torchspan.testing.without_gpu()
-torchspan.TorchspanInstrumentor().instrument(detail="passes", build_phases="on")
+torchspan.TorchspanInstrumentor().instrument(detail="passes", build_phases="on", graph_runs=True)
 import torch
 def refuse(*_args, **_kwargs):
     raise SystemExit("CUDA or NVML was initialized")

@@ -52,7 +52,7 @@ def used(monkeypatch):
     built = []
 
     class Bridge:
-        def __init__(self, settings, tracer_provider, meter_provider, logger_provider, _run, _times):
+        def __init__(self, settings, tracer_provider, meter_provider, logger_provider, _run):
             built.append((settings, tracer_provider, meter_provider, logger_provider))
 
         def hook(self, library, *, late):
@@ -189,7 +189,7 @@ def test_an_unknown_argument_that_is_like_no_other_is_a_type_error_that_lists_th
         torchspan.instrument(propagators=None)
     assert str(caught.value) == (
         "instrument() got an unexpected argument 'propagators' (expected one of build_phases, capture, detail, "
-        "disabled_calls, graph_runs, heartbeat, inputs, inputs_every, logger_provider, meter_provider, propagation, ranks, ready_after, "
+        "graph_runs, heartbeat, inputs, inputs_every, logger_provider, meter_provider, propagation, ranks, ready_after, "
         "sample_execute, sample_execute_per_second, sample_execute_target, sample_other, tracer_provider, without_gpu)"
     )
 
@@ -422,7 +422,7 @@ def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, mon
     monkeypatch.setattr("torchspan._bridge.Bridge", fails)
     for library in ("torch_tensorrt", "tensorrt", "tensorrt_rtx"):
         monkeypatch.setitem(sys.modules, library, types.ModuleType(library))
-    for library in ("torchspan.observers", "torch._dynamo", *export.LIBRARIES):  # another test's
+    for library in ("torchspan.observers", "torch._dynamo", export.LIBRARY):  # another test's
         monkeypatch.delitem(sys.modules, library, raising=False)
     instrument().uninstrument()
     assert consequences(caplog) == [

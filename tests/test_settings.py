@@ -33,7 +33,6 @@ def test_variables_are_read():
         "TORCHSPAN_SAMPLE_EXECUTE_TARGET": "0.5",
         "TORCHSPAN_RANKS": " 0, 4-6 ",
         "TORCHSPAN_GRAPH_RUNS": "1",
-        "TORCHSPAN_DISABLED_CALLS": "true",
         "TORCHSPAN_INPUTS": "Compiled, app.models:Model, compiled",
         "TORCHSPAN_INPUTS_EVERY": " 1000 ",
     }
@@ -51,7 +50,6 @@ def test_variables_are_read():
         sample_execute_target=0.5,
         ranks="0,4-6",
         graph_runs=True,
-        disabled_calls=True,
         inputs="compiled,app.models:Model",
         inputs_every=1_000,
     )
@@ -360,7 +358,6 @@ def test_the_settings_are_the_rows_in_names_defaults_and_types():
         "sample_execute_target": float | None,
         "ranks": str,
         "graph_runs": bool,
-        "disabled_calls": bool,
         "inputs": str,
         "inputs_every": int,
     }

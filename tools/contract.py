@@ -180,7 +180,6 @@ def routes_never_fired(run, report=REPORT):
         fired,
         routes.HOOKS,
         resolved,
-        cannot={"save cross-compiled"},  # needs the C++ runtime
         need_not={"mutable.load"} if is_old else set(),
     )
     text = routes.report(fired)

@@ -18,8 +18,8 @@ HEAD = f"""\
 # Metrics
 
 torchspan records these metrics through OpenTelemetry's metrics API. They need a meter provider. Under `opentelemetry-instrument`, set
-`OTEL_METRICS_EXPORTER`. In code, pass `meter_provider` to `torchspan.instrument()`, or set the global meter provider. `torchspan run` makes
-no meter provider: for metrics, it starts `opentelemetry-instrument python app.py`. Sampling of spans does not affect metrics: every compilation and every run of an engine counts.
+`OTEL_METRICS_EXPORTER`. In code, pass `meter_provider` to `torchspan.instrument()`, or set the global meter provider. Sampling of spans
+does not affect metrics: every compilation and every run of an engine counts.
 
 Names, units and attributes are a contract: each change has a changelog entry. The number of values of each attribute is bounded. The
 instrumentation scope is `{semconv.SCOPE_NAME}`, the schema `{semconv.SCHEMA_URL}`.

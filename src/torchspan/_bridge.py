@@ -9,15 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from opentelemetry import trace
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from torchspan import _settings, adapters, semconv
 from torchspan._base.boundaries import undo_all
-from torchspan._base.imports import FirstImports
 from torchspan._base.logs import Log
-from torchspan._launched.own_spans import traceparent
 from torchspan._launched.process import RunProcess
 from torchspan._launched.run_report import RunCounts, RunReport
 from torchspan._sampling.rules import SamplingRules
@@ -46,7 +43,7 @@ from torchspan.engine import (
 )
 from torchspan.engine.dispatch import OPENING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
-from torchspan.phase import BUILD_PHASE, BUILDS, PHASES, PROGRESS, RUN_DISABLED, RUN_GRAPH, Phase
+from torchspan.phase import BUILD_PHASE, BUILDS, PHASES, PROGRESS
 from torchspan.redaction import messages
 from torchspan.subscribers.registry import REGISTRY
 from torchspan.writer import (
@@ -83,7 +80,6 @@ class Bridge:
     Args:
         tracer_provider, meter_provider, logger_provider: The providers to use instead of the global ones.
         run: torchspan's part in this process, if the program runs under `torchspan run`.
-        times: Takes the times of imports.
     """
 
     def __init__(
@@ -93,7 +89,6 @@ class Bridge:
         meter_provider: MeterProvider | None,
         logger_provider: LoggerProvider | None,
         run: RunProcess | None,
-        times: FirstImports | None = None,
     ) -> None:
         self._settings = settings
         self._run = run
@@ -128,10 +123,8 @@ class Bridge:
         self._totals = None if run is None else RunTotals(self._engine.run_times.values())
         self._engine.pipeline = Pipeline(self._members(builds), is_suppressed=is_suppressed)
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
-        self.imports = Imports(self._engine, self._writer.has_destination, times, self._parents.before_current_ends)
+        self.imports = Imports(self._engine, self._writer.has_destination)
         """Receives imports that have ended."""
-        if times is not None:  # an import may have ended before
-            self.imports.wait()
         self._tensorrt_hooked: tensorrt.Hooked = set()
         if self._report is not None:
             self._report.complete = self._complete
@@ -145,7 +138,6 @@ class Bridge:
             parents=self._parents,
             call_policy=LimitedCalls(RateLimits()),
             sampling=self._sampling,
-            traceparent=_traceparent,
         )
 
     def _make_metrics(self, meter_provider: MeterProvider | None, builds: ActiveWork) -> MetricWriter:
@@ -166,6 +158,7 @@ class Bridge:
             dropped=dropped,
             emitted=emitted,
             gathered=lambda: itertools.chain.from_iterable(gather() for gather in self._gathering),
+            default=None if self._run is None else self._run.meter_provider,
         )
 
     def _members(self, builds: ActiveWork) -> Iterator[Callback]:
@@ -207,9 +200,10 @@ class Bridge:
             )
             _warn_of_untested()
         if library == dynamo.LIBRARY:
-            self._undo.append(dynamo.install(self._engine, self._ports, self.imports, self._recorded_phases()))
-        if library in export.LIBRARIES:
-            self._undo.append(export.install(self._engine, self._provenance, library, follow=self._follow_compiled()))
+            graph_runs = self._settings.graph_runs
+            self._undo.append(dynamo.install(self._engine, self._ports, self.imports, graph_runs=graph_runs))
+        if library == export.LIBRARY:
+            self._undo.append(export.install(self._engine, self._provenance, follow=self._follow_compiled()))
         if library == observed_functions.LIBRARY:
             self._undo.append(observed_functions.install(self._engine, self._observations))
         # With Torch-TensorRT a name or a class may have come that TensorRT alone did not have.
@@ -249,11 +243,6 @@ class Bridge:
         if self._inputs is None or FOLLOW_COMPILED not in self._settings.inputs.split(","):
             return None
         return self._inputs.follow_compiled
-
-    def _recorded_phases(self) -> list[Phase]:
-        settings = self._settings
-        wanted = ((RUN_GRAPH, settings.graph_runs), (RUN_DISABLED, settings.disabled_calls))
-        return [option for option, is_wanted in wanted if is_wanted]
 
     def _wants_phases(self, package: str) -> bool:
         if self._settings.build_phases == "auto":
@@ -299,11 +288,6 @@ class Bridge:
         runs, runs_s = (0, 0.0) if self._totals is None else self._totals.now()
         report.count(RunCounts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
         report.count_pauses(self._engine.guard.left_out)
-
-
-def _traceparent() -> str:
-    context = trace.get_current_span().get_span_context()
-    return traceparent(context) if context.is_valid else ""
 
 
 def _why_no_build_phases(setting: str) -> str:

@@ -11,7 +11,6 @@ __all__ = [
     "TORCHSPAN_BUILD_PHASES",
     "TORCHSPAN_CAPTURE",
     "TORCHSPAN_DETAIL",
-    "TORCHSPAN_DISABLED_CALLS",
     "TORCHSPAN_FILE",
     "TORCHSPAN_FILE_MAX_SIZE",
     "TORCHSPAN_FILE_MODE",
@@ -73,11 +72,6 @@ table of messages lets through. `none`: no one. `text`: exporters too."""
 TORCHSPAN_GRAPH_RUNS = "TORCHSPAN_GRAPH_RUNS"
 """`1`: runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs."""
 
-TORCHSPAN_DISABLED_CALLS = "TORCHSPAN_DISABLED_CALLS"
-"""`1`: calls of functions that `torch.compiler.disable` leaves to Python are spans, within the limits and rules of engine runs.
-
-It applies to functions that the program disables after torchspan was instrumented and PyTorch's Dynamo was imported."""
-
 TORCHSPAN_INPUTS = "TORCHSPAN_INPUTS"
 """The modules whose calls are counted by the shapes of their arguments: `off` (default), or a list separated by commas.
 
@@ -134,7 +128,7 @@ rank leaves out are counted in `torchspan.span.dropped` with the reason `rank`. 
 TORCHSPAN_RUN_EXIT_TIMEOUT = "TORCHSPAN_RUN_EXIT_TIMEOUT"
 """Seconds that a program under `torchspan run` may wait at its end for exporters that `run` created. Default: 2.
 
-These are the exporters that OTEL_TRACES_EXPORTER names, where the program sets no provider of
+These are the exporters that OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER name, where the program sets no provider of
 its own. The last lines of `run` count the spans that they did not deliver by then; the file contains these spans."""
 
 TORCHSPAN_RUN = "TORCHSPAN_RUN"

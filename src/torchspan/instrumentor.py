@@ -49,7 +49,6 @@ P = ParamSpec("P")
 OBSERVED = (
     "torch._dynamo",
     "torch.export._trace",
-    "torch.export._draft_export",
     "torch_tensorrt",
     "tensorrt",
     "tensorrt_rtx",
@@ -62,7 +61,7 @@ IMPORTS = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx")
 """The modules whose first imports are spans."""
 
 LIBRARIES = ("torch._dynamo", "torch._inductor", "triton", "torch_tensorrt", "transformers")
-"""The libraries whose modules are imported during work. Such imports are spans too, if they are long in sum."""
+"""The libraries whose modules are imported during work. Such imports are spans too, if they are long."""
 
 LOADER = "opentelemetry.instrumentation.auto_instrumentation"
 """The package that calls instrumentors because they are installed."""
@@ -209,10 +208,6 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
         arrivals = _Arrivals(settings, providers, run)
         stop_timing = arrivals.times.install()
-        libraries = (
-            (*OBSERVED, "torch") if ":" in settings.inputs else OBSERVED
-        )  # no class is seen before the bridge is there
-        waiting = (when_imported(library, partial(arrivals.hook, library)) for library in libraries)
         stop_carrying = _nothing
         if settings.propagation != "off":
             stop_carrying = _carry(settings, tracer_provider, self._origin, arrivals.exports)
@@ -221,6 +216,9 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             from torchspan._base.readiness import mark_ready_after
 
             stop_waiting = mark_ready_after(settings.ready_after)
+        # No class is seen before the bridge is there.
+        libraries = (*OBSERVED, "torch") if ":" in settings.inputs else OBSERVED
+        waiting = [when_imported(library, partial(arrivals.hook, library)) for library in libraries]
         type(self)._undo = (stop_timing, *waiting, arrivals.close, stop_carrying, stop_waiting, SERVER_SPANS.start())
         SERVER_SPANS.watch(tracer_provider or trace.get_tracer_provider())
         type(self)._active = {**settings._asdict(), **providers}
@@ -265,7 +263,6 @@ def instrument(
     sample_execute_target: float | None = None,
     ranks: str | int | None = None,
     graph_runs: bool | None = None,
-    disabled_calls: bool | None = None,
     inputs: str | None = None,
     inputs_every: int | None = None,
 ) -> None:
@@ -306,8 +303,6 @@ def instrument(
             process without a rank records them. Every rank records metrics.
         graph_runs: runs of graphs that `torch.compile` compiles after this call are spans, within the limits and rules of engine
             runs.
-        disabled_calls: calls of functions that the program puts under `torch.compiler.disable` after this call are spans, within
-            the limits and rules of engine runs.
         inputs: the modules whose calls are counted by the shapes of their arguments. `off` (default); or a list, separated by
             commas, of `compiled` (what Torch-TensorRT compiles after this call) and `module:Class` (objects of a class that are
             created after this call).
@@ -422,8 +417,8 @@ class _Arrivals:
         """What was imported before there was a bridge."""
         self._run = run
         self._lock = renewed(self, "_lock", threading.RLock)
-        self.times = FirstImports(IMPORTS, self.imported, LIBRARIES, self._wait, trace.get_current_span)
-        self._how = (settings, *(providers[name] for name in _settings.PROVIDERS), run, self.times)
+        self.times = FirstImports(IMPORTS, self.imported, LIBRARIES)
+        self._how = (settings, *(providers[name] for name in _settings.PROVIDERS), run)
 
     def hook(self, library: str, late: bool) -> Undo:
         """Raises nothing: it would come out of the program's own import of the library."""
@@ -467,16 +462,6 @@ class _Arrivals:
         from torchspan._bridge import Bridge
 
         return Bridge(*self._how)
-
-    def _wait(self, is_new: bool) -> None:
-        """An import has ended that others may follow.
-
-        Args:
-            is_new: Whether it follows none itself.
-        """
-        bridge = self._bridge
-        if bridge is not None:
-            bridge.imports.wait(is_new=is_new)
 
     def _hand_over_imports(self, bridge: Bridge) -> None:
         ended, self._imports = self._imports, []

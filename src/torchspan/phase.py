@@ -117,14 +117,6 @@ RUN_GRAPH = Phase(
     room=_DETAIL,
     folded=Folded.below("torch.run_graph"),
 )
-RUN_DISABLED = Phase(
-    "torch.run_disabled",
-    "One call of a function that `torch.compiler.disable` excludes from compilation. Emitted only with "
-    "`TORCHSPAN_DISABLED_CALLS`.",
-    keep=False,
-    room=_DETAIL,
-    folded=Folded.below("torch.run_disabled"),
-)
 COMPILE = Phase(
     "torch_tensorrt.compile",
     "One compilation by Torch-TensorRT, from the entry point that the user called to the compiled module.",
@@ -148,8 +140,7 @@ LOAD = Phase("torch_tensorrt.load", "Reading a compiled module from a file, incl
 TRACE = Phase("torch_tensorrt.trace", "`torch_tensorrt.dynamo.trace`, which makes an exported program from a module.")
 EXPORT = Phase(
     "torch.export",
-    "`torch.export.export`, called by Torch-TensorRT or by the program itself. `torch.export.draft_export`, which "
-    "exports up to two times, is one span.",
+    "`torch.export.export`, called by Torch-TensorRT or by the program itself.",
     collapses=True,
 )
 EXPORT_CAPTURE = Phase(
@@ -247,11 +238,9 @@ IMPORT = Phase(
     "torchspan.import",
     "The first import of torch, Torch-TensorRT or TensorRT, if torchspan was instrumented before it; and imports of "
     "modules of `torch._dynamo`, `torch._inductor`, `triton`, `torch_tensorrt` or `transformers` that take 100 ms or "
-    "more in sum. Of those, the imports of one library are one span if they follow each other in a thread: with at "
-    "most 10 ms between them, and without another span that begins or ends there. The span has the times of the "
-    "imports. It is emitted afterwards: a first import at once if the program has a tracer provider, others when the "
-    "next span begins, or the span around them ends, or at the end of the process. A process that imports only "
-    "torch has no such span, unless that import fails.",
+    "more. It is emitted afterwards, with the times of the import: at once if the program has a tracer provider, "
+    "otherwise when the next span begins, or at the end of the process. A process that imports only torch has no such "
+    "span, unless that import fails.",
 )
 PROGRESS = Phase(
     "torchspan.progress",

@@ -239,12 +239,12 @@ class Series:
     """What is reported of the imports of the libraries, by a clock that only the modules and `wait` advance."""
 
     def __init__(self, folder, monkeypatch):
-        self.folder, self.now_ns, self.around = folder, 0, None
+        self.folder, self.now_ns = folder, 0
         clock = SimpleNamespace(time_ns=lambda: self.now_ns, perf_counter_ns=lambda: self.now_ns)
         monkeypatch.setattr(timed, "time", clock)
         monkeypatch.setattr(sys, "series", self, raising=False)
-        self.reported, self.waits = [], []
-        self.times = FirstImports((), self.reported.append, LIBRARIES, self.waits.append, lambda: self.around)
+        self.reported = []
+        self.times = FirstImports((), self.reported.append, LIBRARIES)
         (folder / "watched_library" / "lazy").mkdir(parents=True)
         for package in ("watched_library", "watched_library/lazy"):
             (folder / package / "__init__.py").touch()
@@ -264,11 +264,11 @@ class Series:
         (self.folder / f"{name.replace('.', '/')}.py").write_text(f"import sys\nsys.series.wait({ms})\n")
 
     def all(self):
-        """(library, milliseconds from start to end, in sum, number) of each, with those inside."""
-        return [self.of(each) for each in [*self.reported, *self.times.over()]]
+        """(library, milliseconds) of each, with those inside."""
+        return [self.of(each) for each in self.reported]
 
     def of(self, each):
-        spent = (each.name, (each.end_ns - each.start_ns) // MS, each.spent_ns // MS, each.count)
+        spent = (each.name, (each.end_ns - each.start_ns) // MS)
         return (*spent, [self.of(inner) for inner in each.inside]) if each.inside else spent
 
 
@@ -282,20 +282,11 @@ def series(modules, tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_imports_of_a_library_that_follow_each_other_are_one_from_100_ms_in_sum(series):
-    for name in "abc":
-        series.take(f"watched_library.lazy.{name}", 34)
-        series.wait(5)
-    assert series.all() == [("watched_library.lazy", 112, 102, 3)]
-    assert series.waits == [True, False, False]
-
-
-def test_imports_that_are_shorter_in_sum_are_not_reported(series):
-    for name in "abc":
-        series.take(f"watched_library.lazy.{name}", 33)
-        series.wait(5)
-    series.take("watched_other", 99)
-    assert series.all() == []
+def test_an_import_of_a_library_is_reported_from_100_ms(series):
+    series.take("watched_library.lazy.a", 100)
+    series.take("watched_library.lazy.b", 99)
+    series.take("watched_other", 130)
+    assert series.all() == [("watched_library.lazy", 100), ("watched_other", 130)]
 
 
 def test_only_modules_of_the_library_count(series):
@@ -304,72 +295,28 @@ def test_only_modules_of_the_library_count(series):
     series.take("watched_library.lazy_not", 200)
     series.take("watched_other_not", 200)
     assert series.all() == []
-    assert series.waits == []
-
-
-def test_a_pause_separates_imports(series):
-    series.take("watched_library.lazy.a", 150)
-    series.wait(11)
-    series.take("watched_library.lazy.b", 20)
-    series.wait(11)
-    series.take("watched_library.lazy.c", 120)
-    assert series.all() == [("watched_library.lazy", 150, 150, 1), ("watched_library.lazy", 120, 120, 1)]
-
-
-def test_another_library_separates_imports(series):
-    series.take("watched_library.lazy.a", 150)
-    series.take("watched_other", 130)
-    series.take("watched_library.lazy.b", 120)
-    assert [name for name, *_ in series.all()] == ["watched_library.lazy", "watched_other", "watched_library.lazy"]
-
-
-def test_another_span_around_separates_imports(series):
-    series.take("watched_library.lazy.a", 150)
-    series.around = object()
-    series.take("watched_library.lazy.b", 120)
-    assert [ms for _, ms, *_ in series.all()] == [150, 120]
-
-
-def test_what_is_recorded_in_between_separates_imports(series):
-    series.take("watched_library.lazy.a", 60)
-    assert series.times.over() == []
-    series.take("watched_library.lazy.b", 60)
-    assert series.all() == []
 
 
 def test_what_a_library_imports_of_itself_is_part_of_its_import(series):
     series.write("watched_library.lazy.b", 50)
     series.take("watched_library.lazy.a", 60, "import watched_library.lazy.b")
-    assert series.all() == [("watched_library.lazy", 110, 110, 1)]
+    assert series.all() == [("watched_library.lazy", 110)]
 
 
 def test_what_a_library_imports_of_another_is_inside_if_it_is_long(series):
-    series.write("watched_library.lazy.b", 30)
-    series.write("watched_library.lazy.c", 80)
-    inner = "import watched_library.lazy.b, watched_library.lazy.c"
-    series.take("watched_other", 10, inner, then=20)
-    assert series.all() == [("watched_other", 140, 140, 1, [("watched_library.lazy", 110, 110, 2)])]
+    series.write("watched_library.lazy.b", 110)
+    series.take("watched_other", 10, "import watched_library.lazy.b", then=20)
+    assert series.all() == [("watched_other", 140, [("watched_library.lazy", 110)])]
 
 
 def test_what_a_library_imports_of_another_is_left_out_if_it_is_short(series):
     series.write("watched_library.lazy.b", 30)
     series.take("watched_other", 90, "import watched_library.lazy.b", then=20)
-    assert series.all() == [("watched_other", 140, 140, 1)]
-
-
-def test_imports_of_another_thread_are_left_until_no_other_follows_them(series):
-    thread = threading.Thread(target=series.take, args=("watched_library.lazy.a", 150))
-    thread.start()
-    thread.join()
-    assert series.times.over() == []
-    assert series.times.do_wait()
-    series.wait(11)
-    assert series.all() == [("watched_library.lazy", 150, 150, 1)]
-    assert not series.times.do_wait()
+    assert series.all() == [("watched_other", 140)]
 
 
 def test_an_import_that_fails_counts_as_time_and_has_no_error(series):
     with pytest.raises(ZeroDivisionError):
         series.take("watched_library.lazy.a", 150, "1 / 0")
-    (failed,) = series.times.over()
-    assert (failed.spent_ns, failed.error) == (150 * MS, None)
+    (failed,) = series.reported
+    assert (failed.end_ns - failed.start_ns, failed.error) == (150 * MS, None)

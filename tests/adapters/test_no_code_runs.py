@@ -24,10 +24,10 @@ from torchspan.adapters.tensorrt.build import tap_parser, wrap_build, wrap_parse
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
 from torchspan.adapters.torch_tensorrt.recompiling import tap_engine, wrap_recompilation
 from torchspan.engine import Callback, Engine, Observed
-from torchspan.probes import PROBES, Lock, Record, Runs, Tap, Watch
+from torchspan.probes import PROBES, Lock, Record, Runs, Tap
 from torchspan.subscribers.registry import Registry
 
-ROWS = [each for each in PROBES if not isinstance(each.action, Watch) and not isinstance(each.target, Lock)]
+ROWS = [each for each in PROBES if not isinstance(each.target, Lock)]
 """What is called; a lock is handed nothing."""
 ELSEWHERE = {"observers:observe"}
 """A handler that reads the frame of the library's own function: tests/observers run it."""

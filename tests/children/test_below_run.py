@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from children.programs import HERE, by_process, receiver_of
+from children.programs import HERE, by_process, measured, receiver_of
 from support.child import unmeasured
 
 RUN = [sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())", "run", "--quiet"]
@@ -23,7 +23,7 @@ def arrived(surroundings, tmp_path_factory):
     with receiver_of("http") as receiver:
         done = subprocess.run(
             [*RUN, "--output", str(folder / "run.jsonl"), "--", sys.executable, str(HERE / "forking.py"), "fork"],
-            env=surroundings(receiver, "http", OTEL_TRACES_EXPORTER="otlp"),
+            env=surroundings(receiver, "http", OTEL_TRACES_EXPORTER="otlp", OTEL_METRICS_EXPORTER="otlp"),
             capture_output=True,
             text=True,
             timeout=300,
@@ -37,6 +37,10 @@ def arrived(surroundings, tmp_path_factory):
 
 def test_each_compilation_of_a_forked_process_is_sent_once(arrived):
     assert sorted(by_process(arrived.spans()).values(), key=str) == [Counter(Child=2), Counter(Parent=4)]
+
+
+def test_metrics_of_forked_processes_count_each_compilation_once_below_run(arrived):
+    assert sorted(measured(arrived).values()) == [2, 4]
 
 
 def test_the_file_has_every_compilation_once(arrived):

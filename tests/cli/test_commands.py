@@ -13,7 +13,7 @@ from torchspan.cli._terminal import cells, printable, shorten
 from torchspan.cli.probes import summary, table
 from torchspan.cli.waterfall import _units as units
 from torchspan.phase import COMPILE
-from torchspan.probes import Function, Probe, Record, Step, Watch
+from torchspan.probes import Function, Probe, Record, Step
 
 
 def test_importing_the_command_line_imports_nothing_that_is_observed_and_no_sdk():
@@ -50,7 +50,6 @@ def test_where_torch_alone_is_installed_its_modules_with_hook_points_are_importe
         "torch._dynamo",
         "torch._inductor.async_compile",
         "torch.export._trace",
-        "torch.export._draft_export",
     ]
 
 
@@ -91,7 +90,7 @@ ROWS = [
         "f is missing",
     ),
     ResolvedProbe(
-        Probe(library="tensorrt", target=Function("m:g"), why="old", action=Watch(), until=(2, 12)),
+        Probe(library="tensorrt", target=Function("m:g"), why="old", action=Step(), until=(2, 12)),
         "out of range",
         "until 2.12",
     ),
@@ -108,7 +107,7 @@ def test_the_table_of_hook_points_says_what_resolved_and_why_each_is_there():
         "  absent: f is missing; step (at detail passes)\n"
         "  gone\n"
         "m:g\n"
-        "  out of range: until 2.12; watch\n"
+        "  out of range: until 2.12; step\n"
         "  old"
     )
 

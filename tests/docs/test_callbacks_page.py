@@ -32,7 +32,13 @@ def test_every_program_of_the_pages_has_its_output_below():
     assert [page.count("```python\n") for page in (CALLBACKS, OBSERVERS, REFERENCE)] == [8, 4, 0]
 
 
-@pytest.mark.parametrize(("program", "output"), PROGRAMS, ids=[str(index) for index in range(len(PROGRAMS))])
+@pytest.mark.parametrize(
+    ("program", "output"),
+    [  # programs that compile take ten seconds each
+        pytest.param(*pair, id=str(index), marks=pytest.mark.slow if "torch_tensorrt" in pair[0] else ())
+        for index, pair in enumerate(PROGRAMS)
+    ],
+)
 def test_a_program_prints_what_stands_below_it(program, output):
     clean = {name: value for name, value in unmeasured().items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
     warnings_are = "ignore" if "torch_tensorrt" in program else "error"  # what the libraries warn of is theirs

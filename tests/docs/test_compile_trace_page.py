@@ -25,7 +25,11 @@ def test_every_program_of_the_page_has_its_output_below():
 
 @pytest.mark.skipif(VERSION < (2, 14), reason="the page shows what torch 2.14 prints")
 @pytest.mark.parametrize(
-    ("program", "output"), PROGRAMS, ids=["declared", "Dynamo and AOTAutograd", "asked", "exports"]
+    ("program", "output"),
+    [
+        pytest.param(*pair, id=name, marks=() if name == "Dynamo and AOTAutograd" else pytest.mark.slow)
+        for name, pair in zip(("declared", "Dynamo and AOTAutograd", "asked", "exports"), PROGRAMS, strict=True)
+    ],
 )
 def test_a_program_prints_what_stands_below_it(program, output):
     clean = {name: value for name, value in unmeasured().items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}

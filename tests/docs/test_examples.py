@@ -139,6 +139,7 @@ def test_outside_the_profile(start, tmp_path):
     assert "\n".join(shown[-2:]) in page
 
 
+@pytest.mark.slow
 def test_torch_compile(trace):
     out, file = trace("torch_compile.py")
 
@@ -148,6 +149,7 @@ def test_torch_compile(trace):
     assert names(file) >= EVERY_ENGINE
 
 
+@pytest.mark.slow
 def test_fallback(trace):
     out, file = trace("fallback.py")
 
@@ -247,7 +249,7 @@ as most programs do it, _run_on_acc_0: disabled (cached engines are refitted, so
 with weights that can be refitted, _run_on_acc_0: miss
   a new engine: inserted
 the same again, _run_on_acc_0: hit
-  the hit took n s, n s of that to give the engine this model's weights
+  the hit took n s, in which the engine got this model's weights
 with another batch size, _run_on_acc_0: miss (the folder has this graph for other inputs)
   a new engine: inserted
 """

@@ -21,18 +21,16 @@ def frame(compile_id, function, line, *children, **more):
         "code.function.name": function,
         "code.file.path": FILE,
         "code.line.number": line,
-        "torch.compile.entries": 0,
         "torch.compile.outcome": "compiled",
-        "torch.compile.attempts": 1,
     }
     return S(
         "torch.compile_frame", {**facts, **{f"torch.compile.{key}": value for key, value in more.items()}}, *children
     )
 
 
-def graph(guards, operators, nodes, inputs=1):
+def graph(guards, operators):
     """What is known of a frame that has a graph."""
-    return {"guards.count": guards, "graph.operators": operators, "graph.nodes": nodes, "graph.inputs": inputs}
+    return {"guards.count": guards, "graph.operators": operators}
 
 
 COMPILED = (

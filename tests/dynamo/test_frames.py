@@ -40,7 +40,7 @@ def converts(module, inputs):
 # --- trees ------------------------------------------------------------------------------------------------------------
 def test_a_frame_is_a_span_with_its_phases_below_it(every_phase, exporter):
     run(compiled.plain, ONES)
-    assert_trees(exporter.get_finished_spans(), [frame("0/0", "plain", 7, *COMPILED, **graph(8, 2, 4))])
+    assert_trees(exporter.get_finished_spans(), [frame("0/0", "plain", 7, *COMPILED, **graph(8, 2))])
     assert_times_nest(exporter.get_finished_spans())
 
 
@@ -75,7 +75,6 @@ def test_a_method_that_a_decorator_replaced_has_the_name_that_it_has_in_its_clas
 
 def test_what_is_left_after_a_graph_break_is_a_frame_of_its_own(every_phase, exporter):
     run(compiled.breaks_twice, ONES)
-    restart = {"attempts": 2, "restart.reasons": ("Call to `torch._dynamo.graph_break()`",)}
     first, second = (
         {"graph_break.classes": (kind,), "graph_break.counts": (1,)} for kind in ("requested", "data_dependent_branch")
     )
@@ -83,9 +82,9 @@ def test_what_is_left_after_a_graph_break_is_a_frame_of_its_own(every_phase, exp
     assert_trees(
         exporter.get_finished_spans(),
         [
-            frame("0/0", "breaks_twice", 15, *again, **restart, **first, **graph(11, 1, 3)),
-            frame("1/0", "torch_dynamo_resume_in_breaks_twice_at_17", 17, *COMPILED, **second, **graph(8, 2, 4)),
-            frame("2/0", "torch_dynamo_resume_in_breaks_twice_at_18", 18, *COMPILED, **graph(8, 2, 4)),
+            frame("0/0", "breaks_twice", 15, *again, **first, **graph(11, 1)),
+            frame("1/0", "torch_dynamo_resume_in_breaks_twice_at_17", 17, *COMPILED, **second, **graph(8, 2)),
+            frame("2/0", "torch_dynamo_resume_in_breaks_twice_at_18", 18, *COMPILED, **graph(8, 2)),
         ],
     )
 
@@ -221,8 +220,7 @@ def test_a_frame_compiled_inside_a_backend_has_all_that_is_known_of_a_frame(dyna
 
     run(compiled.plain, ONES, backend=backend)
     _, *inside = spans("torch.compile_frame")
-    counts = ("torch.compile.entries", "torch.compile.graph.operators", "torch.compile.graph.inputs")
-    assert [tuple(map(span.attributes.get, counts)) for span in inside] == [(0, 1, 1), (1, 1, 1), (None, None, None)]
+    assert [span.attributes.get("torch.compile.graph.operators") for span in inside] == [1, 1, None]
     assert ["torch.compile.guards.count" in span.attributes for span in inside] == [True, True, False]
     assert [span.attributes["torch.compile.outcome"] for span in inside] == ["compiled", "compiled", "limit"]
     assert [span.attributes.get("torch.compile.recompile.class") for span in inside] == [None, "value", "value"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of compiled graphs, and calls of disabled functions, as spans: with a setting."""
+"""Runs of compiled graphs as spans: with a setting."""
 
 import pytest
 import torch
@@ -15,32 +15,19 @@ from torchspan.sdk import TorchspanSampler
 pytestmark = pytest.mark.slow
 
 ONES = torch.ones(3, 3)
-GRAPH, DISABLED = "torch.run_graph", "torch.run_disabled"
+GRAPH = "torch.run_graph"
 
 
 @pytest.fixture
 def recording(instrument, dynamo):
-    """The bridge is enabled, with both settings."""
-    return instrument(graph_runs=True, disabled_calls=True)
+    """The bridge is enabled, with the setting."""
+    return instrument(graph_runs=True)
 
 
 @pytest.fixture
 def request_span(tracer):
     with tracer.start_as_current_span("request") as span:
         yield span
-
-
-def adds_one(x):
-    return x + 1
-
-
-def calls(function):
-    """A function that calls another one between two operators."""
-
-    def between(x):
-        return function(x.sin()).cos()
-
-    return between
 
 
 # --- runs of graphs ---------------------------------------------------------------------------------------------------
@@ -115,68 +102,26 @@ def test_observers_have_every_run_also_those_without_a_span(recording, spans):
 
 
 @pytest.mark.parametrize("function", [compiled.plain, compiled.breaks_twice, compiled.calls_a_disabled_function])
-def test_graphs_breaks_guards_and_results_are_the_same_as_without_the_settings(instrument, function):
+def test_graphs_breaks_guards_and_results_are_the_same_as_without_the_setting(instrument, function):
     inputs = (ONES, ONES, torch.ones(4, 3))
-    instrument(graph_runs=True, disabled_calls=True)
+    instrument(graph_runs=True)
     observed = counted(function, *inputs, backend="eager")
     instrument().uninstrument()
     assert counted(function, *inputs, backend="eager") == observed
 
 
-# --- calls of disabled functions -----------------------------------------------------------------------------------------
-def test_each_call_of_a_disabled_function_is_a_span_between_those_of_the_graphs(
-    recording, request_span, exporter, spans
-):
-    function = torch.compile(calls(torch.compiler.disable(adds_one)), backend="eager")
-    function(ONES)
-    exporter.clear()
-    function(ONES)
-    assert [span.name for span in exporter.get_finished_spans()] == [GRAPH, DISABLED, GRAPH]
-    (call,) = spans(DISABLED)
-    assert call.attributes["code.function.name"] == "adds_one"
-    assert call.attributes["code.file.path"] == "dynamo/test_recorded.py"
-
-
-def test_calls_of_a_disabled_function_beyond_the_limits_are_counted(recording, tracer):
-    function = torch.compiler.disable(adds_one)
-    with tracer.start_as_current_span("request") as request:
-        for _ in range(60):
-            function(ONES)
-    assert request.attributes["torch.run_disabled.folded.count"] > 0
-    assert request.attributes["torch.run_disabled.folded.duration.sum"] > 0
-    assert request.attributes["torch.run_disabled.folded.duration.max"] > 0
-
-
-def test_a_disabled_function_looks_as_without_torchspan(recording):
-    function = torch.compiler.disable(adds_one, reason="a reason")
-    assert function._torchdynamo_orig_callable is adds_one
-    assert function.__wrapped__ is adds_one
-    assert function.__name__ == "adds_one"
-    assert function._torchdynamo_disable_msg == "a reason"
-
-
-def test_a_disabled_module_and_class_are_left_as_they_are(recording, request_span, spans):
-    module = torch.compiler.disable(torch.nn.Linear(3, 3))
-    assert module(ONES).shape == (3, 3)
-    assert spans(DISABLED) == []
-
-
 # --- off -----------------------------------------------------------------------------------------------------------------
-def test_without_the_settings_neither_is_a_span_and_nothing_is_replaced(request_span, exporter):
-    assert not hasattr(torch._dynamo.eval_frame.DisableContext.__call__, "__wrapped__")
-    function = torch.compile(calls(torch.compiler.disable(adds_one)), backend="eager")
+def test_without_the_setting_a_run_has_no_span(request_span, exporter):
+    function = torch.compile(compiled.plain, backend="eager")
     function(ONES)
     function(ONES)
-    assert {span.name for span in exporter.get_finished_spans()} & {GRAPH, DISABLED} == set()
+    assert GRAPH not in {span.name for span in exporter.get_finished_spans()}
 
 
-def test_after_uninstrumenting_what_was_compiled_and_disabled_before_runs_without_spans(
-    recording, request_span, exporter
-):
-    function = torch.compile(calls(torch.compiler.disable(adds_one)), backend="eager")
+def test_after_uninstrumenting_what_was_compiled_before_runs_without_spans(recording, request_span, exporter):
+    function = torch.compile(compiled.plain, backend="eager")
     function(ONES)
     recording.uninstrument()
     exporter.clear()
     assert function(ONES).shape == (3, 3)
     assert exporter.get_finished_spans() == ()
-    assert not hasattr(torch._dynamo.eval_frame.DisableContext.__call__, "__wrapped__")

@@ -179,7 +179,7 @@ def test_work_in_inductors_threads_lies_below_the_phase_that_submitted_it(every_
                 P("backend_compile", P("PyCodeCache.load_by_key_path", worker)),
                 P("build_guards"),
                 P("gc"),
-                **graph(8, 2, 4),
+                **graph(8, 2),
             )
         ],
     )

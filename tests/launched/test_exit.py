@@ -8,11 +8,20 @@ import pytest
 HANGING = """
 import threading
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult
 
 class Hanging(SpanExporter):
     def export(self, spans):
         threading.Event().wait()
     def shutdown(self):
+        threading.Event().wait()
+
+class HangingMetrics(MetricExporter):
+    def export(self, data, *args, **kwargs):
+        threading.Event().wait()
+    def force_flush(self, *args, **kwargs):
+        threading.Event().wait()
+    def shutdown(self, *args, **kwargs):
         threading.Event().wait()
 
 class Failing(SpanExporter):
@@ -29,6 +38,9 @@ ENTRY_POINTS = """
 hanging = hanging:Hanging
 failing = hanging:Failing
 unmakable = hanging:Unmakable
+
+[opentelemetry_metrics_exporter]
+hanging = hanging:HangingMetrics
 """
 
 
@@ -73,6 +85,14 @@ def test_an_exporter_that_cannot_be_made_is_reported(program, exporters):
     assert [report.errors for report in below.reports] == [
         ["OTEL_TRACES_EXPORTER=unmakable,console: no such collector; to check the exporters: torchspan doctor"],
     ]
+
+
+def test_a_program_ends_whatever_an_exporter_of_metrics_does(program, exporters):
+    text = "from torchspan import observers\n@observers.observable()\ndef work(): pass\nwork()\nprint('done')\n"
+    below = program(text).below_run(exit_s=0.5, OTEL_METRICS_EXPORTER="hanging", **exporters)
+
+    assert (below.status, below.out) == (0, "done\n")
+    assert below.filed == [("torchspan.observed work", "torchspan.run")]
 
 
 FORKS = """

@@ -347,10 +347,14 @@ print(type(metrics.get_meter_provider()).__name__, metrics._internal._METER_PROV
 """
 
 
-def test_no_exporter_of_metrics_is_made_and_no_provider_is_global(program):
-    below = program(MEASURES).below_run(OTEL_METRICS_EXPORTER="console")
+def test_metrics_of_torchspan_go_to_the_exporter_that_a_variable_names_and_none_is_global(program):
+    app = program(MEASURES)
+    below = app.below_run(OTEL_METRICS_EXPORTER="console")
 
-    assert (below.out, below.err) == ("_ProxyMeterProvider None\n", "")
+    assert below.err == ""
+    assert below.out.startswith("_ProxyMeterProvider None\n")
+    (scope,) = json.loads(below.out.partition("\n")[2])["resource_metrics"][0]["scope_metrics"]
+    assert scope["scope"]["name"] == "torchspan"
 
 
 def test_metrics_go_to_the_programs_own_provider_where_it_sets_one(program):

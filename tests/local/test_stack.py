@@ -154,10 +154,22 @@ def test_prometheus_has_nothing_against_its_configuration(tmp_path):
     assert (done.returncode, "WARNING" in done.stdout + done.stderr) == (0, False), done.stdout + done.stderr
 
 
-def test_the_demos_compilations_are_found_by_the_address_that_is_printed(stack):
-    (trace,) = fetch(stack.run("demo")[-1])["data"]
+@pytest.fixture(scope="module")
+def address_of_demo(stack):
+    """The address that `make demo-up` prints at its end."""
+    return stack.run("demo")[-1]
+
+
+def test_the_demos_compilations_are_found_by_the_address_that_is_printed(address_of_demo):
+    (trace,) = fetch(address_of_demo)["data"]
     names = [span["operationName"] for span in trace["spans"]]
     assert (names.count("torch_tensorrt.compile"), names.count("torch_tensorrt.convert")) == (2, 3)
+
+
+def test_the_demos_metrics_are_in_prometheus(stack, address_of_demo):
+    query = 'sum(torch_tensorrt_phase_duration_seconds_count{torchspan_phase="torch_tensorrt.convert"})'
+    (row,) = measured(stack, query, bool)
+    assert int(row["value"][1]) >= 3
 
 
 def test_down_ends_the_real_programs(tmp_path):

@@ -63,7 +63,6 @@ def program():
     instrumentor = instrument()
     import torch
     import torch._inductor.async_compile
-    import torch.export._draft_export
     import torch_tensorrt
 
     from torchspan import adapters
@@ -135,10 +134,9 @@ KEEP = {"torchspan.keep": True}
 STAND_IN = {"torchspan.stand_in": True}
 ENGINE = {"tensorrt.engine.size": POSITIVE, "tensorrt.engine.id": TEXT}
 OF_ENGINE = {"torch_tensorrt.engine.name": "_run_on_acc_0"}
-SIZES = {"tensorrt.timing_cache.size.before": POSITIVE, "tensorrt.timing_cache.size.after": POSITIVE}
 CACHES = {
-    "first": {"torch_tensorrt.timing_cache.file": "created", "tensorrt.timing_cache.size.after": POSITIVE},
-    "second": {"torch_tensorrt.timing_cache.file": "read", **SIZES},
+    "first": {"torch_tensorrt.timing_cache.file": "created"},
+    "second": {"torch_tensorrt.timing_cache.file": "read"},
 }
 
 
@@ -154,8 +152,6 @@ def test_an_engine_is_built_with_its_configuration_and_a_timing_cache(result, na
                     **KEEP,
                     **CACHES[name],
                     "torch_tensorrt.engine.operators": 2,
-                    "torch_tensorrt.engine.outputs": 1,
-                    "torch_tensorrt.engine.requires_output_allocator": False,
                     "torch_tensorrt.inputs.shapes": ("[2, 16]",),
                     "torch_tensorrt.inputs.dtypes": ("float32",),
                     **ENGINE,
@@ -165,7 +161,6 @@ def test_an_engine_is_built_with_its_configuration_and_a_timing_cache(result, na
                     "torchspan.steps.names": in_any_order(
                         "release_host_and_device_memory",
                         "extract_symbolic_shape_expressions",
-                        "TRTInterpreter._populate_trt_builder_config",
                         "TRTInterpreter._create_timing_cache",
                         "TRTInterpreter._save_timing_cache",
                     ),
@@ -175,8 +170,6 @@ def test_an_engine_is_built_with_its_configuration_and_a_timing_cache(result, na
                     {
                         **KEEP,
                         "tensorrt.network.layers": 6,
-                        "tensorrt.network.inputs": 1,
-                        "tensorrt.network.outputs": 1,
                         "torch_tensorrt.converters.operators": in_any_order(
                             "torch.ops.aten.linear.default", "torch.ops.aten.relu.default"
                         ),
@@ -188,7 +181,6 @@ def test_an_engine_is_built_with_its_configuration_and_a_timing_cache(result, na
                     "tensorrt.build_engine",  # returns an engine, whose size only the conversion learns
                     {
                         **KEEP,
-                        **SIZES,
                         **BUILDER,
                         "tensorrt.network.layers": 6,
                     },

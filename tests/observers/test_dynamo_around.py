@@ -170,6 +170,7 @@ print(count.frame_count, heard)
 """
 
 
+@pytest.mark.slow
 def test_what_was_decorated_before_torch_was_imported_is_safe_too():
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

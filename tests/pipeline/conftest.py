@@ -33,10 +33,11 @@ def fresh_compilers():
 
     Garbage is collected between tests, and within one where Torch-TensorRT does so itself: its runtime cache makes a
     tensor when it is finalised (torch_tensorrt/runtime/_runtime_cache.py), which in the middle of a trace becomes a
-    node of that trace and breaks it.
+    node of that trace and breaks it. What is left then is looked at no more.
     """
     torch._dynamo.reset()
     gc.collect()
+    gc.freeze()
     gc.disable()
     with torch.no_grad():
         yield

@@ -63,7 +63,6 @@ SETTINGS = {
 }
 """The library's defaults, except for `min_block_size`, which the tests set to 1."""
 
-NO_ALLOCATOR = {"torch_tensorrt.engine.requires_output_allocator": False}
 EVERYTHING = {"torch_tensorrt.coverage": 1.0, "torch_tensorrt.compile.outcome": "complete"}
 NO_CACHE = {
     "torch_tensorrt.engine_cache.result": "disabled",

@@ -121,7 +121,7 @@ def test_a_miss_an_insertion_and_a_hit_as_the_log_and_the_files_have_them(instru
     assert outcome(spans) == ("miss", None)
     (file,) = tmp_path.rglob("blob.bin")
     stored = of_cache(named(spans, INSERT))
-    assert stored == {"key": digest(file.parent.name), "insert.result": "inserted", "entry.size": file.stat().st_size, "read.duration": stored["read.duration"]}  # fmt: skip
+    assert stored == {"key": digest(file.parent.name), "insert.result": "inserted", "entry.size": file.stat().st_size}
 
     exporter.clear()
     compiled(**cache)
@@ -138,7 +138,6 @@ def test_a_miss_an_insertion_and_a_hit_as_the_log_and_the_files_have_them(instru
     spans = exporter.get_finished_spans()
     assert outcome(spans) == ("miss", "other_settings")
     assert of_miss(named(spans, LOOKUP).attributes) == {
-        "entries": 1,
         "settings.names": ("optimization_level",),
         "settings.stored_values": ("None",),
         "settings.requested_values": ("2",),
@@ -152,20 +151,16 @@ def test_what_a_hit_cost_can_be_read_from_the_lookup(instrument, exporter, fille
     spans = exporter.get_finished_spans()
     lookup = named(spans, LOOKUP)
     whole_s = (lookup.end_time - lookup.start_time) / 1e9
-    parts = of_cache(lookup)
     reading = [
         span
         for span in spans
         if span.name == "tensorrt.deserialize_engine" and span.parent.span_id == lookup.context.span_id
     ]
     assert len(reading) == 1
-    assert 0 < parts["read.duration"] < whole_s
-    assert 0 < parts["refit.duration"] < whole_s
-    assert parts["read.duration"] + parts["refit.duration"] <= whole_s
     steps = dict(
         zip(lookup.attributes["torchspan.steps.names"], lookup.attributes["torchspan.steps.durations"], strict=True)
     )
-    assert steps["_refit_single_trt_engine_with_gm"] == pytest.approx(parts["refit.duration"], abs=0.05)
+    assert 0 < steps["_refit_single_trt_engine_with_gm"] < whole_s
     (engine,) = [child for _, child in module.named_children() if hasattr(child, "serialized_engine")]
     assert lookup.attributes["tensorrt.engine.size"] == len(engine.serialized_engine)
 
@@ -230,7 +225,6 @@ def test_each_setting_of_which_one_alone_differs_is_named_with_both_values(looke
         ("optimization_level", "None", "2"),
         ("tiling_optimization_level", "fast", "none"),
     ]
-    assert found["torch_tensorrt.engine_cache.miss.entries"] == 6
 
 
 ROW = ("names", "stored_values", "requested_values")
@@ -240,14 +234,12 @@ def test_where_two_settings_differ_only_that_they_do_is_said(looked_for):
     entry = hash_of(disable_tf32=True, optimization_level=2)
     assert looked_for(entry) == {
         "torch_tensorrt.engine_cache.reason": "other_settings",
-        "torch_tensorrt.engine_cache.miss.entries": 1,
     }
 
 
 def test_what_is_not_a_number_boolean_or_enumeration_is_named_without_its_value(looked_for):
     found = looked_for(hash_of(), autocast_excluded_nodes={"SECRET"})
     assert of_miss(found) == {
-        "entries": 1,
         "settings.names": ["autocast_excluded_nodes"],
         "settings.stored_values": ["?"],
         "settings.requested_values": ["?"],
@@ -257,14 +249,13 @@ def test_what_is_not_a_number_boolean_or_enumeration_is_named_without_its_value(
 def test_an_entry_for_other_inputs_is_said_to_be_one(looked_for):
     assert looked_for(hash_of(x=torch.ones(3, 16), optimization_level=1)) == {
         "torch_tensorrt.engine_cache.reason": "other_inputs",
-        "torch_tensorrt.engine_cache.miss.entries": 1,
     }
 
 
 def test_a_version_that_hashes_in_another_way_is_not_guessed_at(looked_for):
     graph_and_inputs = hash_of()[: 2 * len(hash_of()) // 3]
     found = looked_for(hash_of(optimization_level=1), hash_val=graph_and_inputs + "x" * (len(hash_of()) // 3))
-    assert of_miss(found) == {"entries": 1}
+    assert found == {"torch_tensorrt.engine_cache.reason": "other_settings"}
 
 
 def test_a_folder_that_cannot_be_read_says_nothing(looked_for, tmp_path, monkeypatch):
@@ -490,7 +481,7 @@ def test_a_check_of_its_own_that_hits(instrument, exporter, filled):
     compiled(own_check(lambda: entry))
     spans = exporter.get_finished_spans()
     assert outcome(spans) == ("hit", None)
-    assert of_cache(named(spans, LOOKUP)).keys() == {"result", "key", "refit.duration"}
+    assert of_cache(named(spans, LOOKUP)).keys() == {"result", "key"}
 
 
 @pytest.mark.parametrize("how", ["through the library's check", "by itself"])
@@ -528,9 +519,7 @@ def test_a_refit_that_fails(instrument, exporter, filled, monkeypatch):
     instrument()
     with pytest.raises(AssertionError, match="Refitting failed"):
         compiled(cache)
-    attributes = rejected(exporter, "AssertionError")
-    assert attributes["reason"] == "refit_failed"
-    assert attributes["refit.duration"] > 0
+    assert rejected(exporter, "AssertionError")["reason"] == "refit_failed"
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, asyncio.CancelledError])
@@ -656,7 +645,7 @@ def blob_size(directory):
     return file.stat().st_size
 
 
-def test_what_had_to_go_for_a_new_entry_is_counted(instrument, exporter, tmp_path):
+def test_an_entry_for_which_another_had_to_go_is_inserted(instrument, exporter, tmp_path):
     size = blob_size(tmp_path / "measured")
     directory = tmp_path / "small"
     cache = DiskEngineCache(str(directory), int(size * 1.5))
@@ -669,7 +658,6 @@ def test_what_had_to_go_for_a_new_entry_is_counted(instrument, exporter, tmp_pat
     (left,) = directory.rglob("blob.bin")
     assert not first.exists()
     assert stored["insert.result"] == "inserted"
-    assert (stored["evicted.count"], stored["evicted.size"]) == (1, size)
     assert stored["entry.size"] == left.stat().st_size
 
 
@@ -681,7 +669,6 @@ def test_a_cache_that_stays_full_because_another_process_filled_it(instrument, e
     compiled(cache, model=models.seeded(Wider))
     stored = of_cache(named(exporter.get_finished_spans(), INSERT))
     assert (stored["insert.result"], stored["reason"]) == ("refused", "cache_full")
-    assert (stored["evicted.count"], stored["evicted.size"]) == (1, 0)
     assert list(tmp_path.rglob("blob.bin")) == []
 
 

@@ -32,7 +32,6 @@ def test_saving_tells_format_engines_and_the_size_of_the_file(instrument, export
         "torch_tensorrt.entry_point": "torch_tensorrt.save",
         "torch_tensorrt.file.format": "exported_program",
         "file.size": path.stat().st_size,
-        "torch_tensorrt.save.retrace": False,
         "torch_tensorrt.engines.count": 1,
         "torch_tensorrt.engines.size": len(engine.serialized_engine),
     }
@@ -108,7 +107,6 @@ def test_a_refit_tells_whether_its_outputs_match(instrument, exporter):
         "torch_tensorrt.version": torch_tensorrt.__version__,
         "torch_tensorrt.entry_point": "torch_tensorrt.dynamo.refit_module_weights",
         "torch_tensorrt.model.class": "Mlp",
-        "torch_tensorrt.refit.in_place": True,
         "torch_tensorrt.refit.outputs_match": True,
         "torch_tensorrt.operators.total": 3,
         "torch_tensorrt.operators.supported": 3,

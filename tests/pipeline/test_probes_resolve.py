@@ -3,7 +3,6 @@
 
 import pytest
 import torch
-import torch.export._draft_export  # the first draft imports it
 import torch_tensorrt
 
 from support import models

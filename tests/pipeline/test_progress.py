@@ -86,15 +86,15 @@ TO_THE_END = {
 
 @pytest.fixture(scope="module")
 def ended():
-    """`ended(name)`: the receiver of one of TO_THE_END. They run at the same time: what they mostly do is wait."""
+    """`ended(name)`: the receiver of one of TO_THE_END, which runs when it is asked for."""
     receivers, programs = {}, {}
     try:
-        for name, (arguments, variables) in TO_THE_END.items():
+
+        def wait(name):
+            arguments, variables = TO_THE_END[name]
             receivers[name] = Receiver()
             environment = {**receivers[name].environment(), **variables}
             programs[name] = launch(INSTRUMENTED, *arguments, **environment)
-
-        def wait(name):
             out, err = programs[name].communicate(timeout=PATIENCE_S)
             assert (programs[name].returncode, out) == (0, "compiling\ncompiled\n"), err
             return receivers[name]
@@ -160,6 +160,7 @@ def test_the_gauge_of_active_builds_is_1_at_each_export_meanwhile_and_0_at_the_e
     assert values[-1] == 0
 
 
+@pytest.mark.slow
 def test_heartbeats_export_nothing_of_their_own_accord(ended):
     receiver = ended("with a fork")
     assert len(reported(receiver)) >= 3

@@ -6,6 +6,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 import torch
 import torch_tensorrt
 from opentelemetry import trace
@@ -83,6 +84,7 @@ def compile_in_a_process(endpoint):
     torch_tensorrt.dynamo.compile(program, arg_inputs=inputs, min_block_size=1)
 
 
+@pytest.mark.slow
 def test_a_spawned_process_compiles_below_the_request_with_its_parents_settings():
     with Receiver() as receiver:
         own = TracerProvider(shutdown_on_exit=False)

@@ -74,7 +74,7 @@ forward.input.value                 text
 forward.output.name                 name
 export.dim.name                     word
 export.dim.violated                 word
-export.parameter.name               identifier  torch_tensorrt.inputs.names
+export.parameter.name               identifier
 export.input.name                   name
 export.keyword.name                 name
 export.argument.missing             name
@@ -289,7 +289,7 @@ function.generator                  text
 function.coroutine                  text
 # --- a module whose calls are followed (sections/followed.py)
 followed.class.name                 identifier  torchspan.input.module
-followed.argument.name              name        torchspan.input.path torchspan.input.paths torchspan.input.outside.paths torchspan.input.drift.path torch_tensorrt.inputs.names
+followed.argument.name              name        torchspan.input.path torchspan.input.paths torchspan.input.outside.paths torchspan.input.drift.path
 followed.keyword                    name
 followed.dict.key                   text
 followed.string                     text

@@ -33,7 +33,7 @@ def main():
     os.dup2(os.open(place.folder / "program.err", os.O_WRONLY | os.O_CREAT), 2)  # what the libraries print is theirs
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
-    logs, meters = _logs(place.folder), _meters()
+    logs = _logs(place.folder)
     environments = {}
     for detail in ("stages", "passes"):
         if detail == "passes":
@@ -50,7 +50,6 @@ def main():
 
     processes.reports(place)
     logs.shutdown()
-    meters.shutdown()
     place.finish(environments=environments)
 
 
@@ -59,18 +58,6 @@ def _instrument_again(detail):
 
     TorchspanInstrumentor().uninstrument()
     TorchspanInstrumentor().instrument(detail=detail)
-
-
-def _meters():
-    """Metrics go to the receiver."""
-    from opentelemetry import metrics
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-    from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-
-    provider = MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())])
-    metrics.set_meter_provider(provider)
-    return provider
 
 
 def _logs(folder):

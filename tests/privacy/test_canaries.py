@@ -23,7 +23,6 @@ TEXTS = {
     "torch.compile.graph_break.hints",
     "torch.compile.graph_break.reason",
     "torch.compile.recompile.reason",
-    "torch.compile.restart.reasons",
 }
 """What holds whole texts with TORCHSPAN_CAPTURE=text, as docs/explanation/privacy.md says."""
 

@@ -13,7 +13,7 @@ class Model:
 
 
 def asked(shapes, model=None):
-    return dynamic_shapes.asked(Call(None, (), {"mod": model or Model(), "dynamic_shapes": shapes}))
+    return dynamic_shapes.asked(model or Model(), shapes)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,6 @@ from torchspan.probes import (
     Method,
     Probe,
     Step,
-    Watch,
-    WatchedObject,
     parse_version,
     phases_of,
 )
@@ -58,11 +56,10 @@ def test_each_target_is_of_the_kind_that_its_text_says():
         if target.module == "torch.ops":
             return {CustomOperator}
         if not outer:
-            return {Function, WatchedObject, Lock}
+            return {Function, Lock}
         return {Method} if outer[0].lstrip("_")[0].isupper() else {InnerName}
 
     assert [probe.target for probe in PROBES if type(probe.target) not in kind(probe.target)] == []
-    assert all(isinstance(probe.action, Watch) for probe in PROBES if isinstance(probe.target, WatchedObject))
 
 
 def test_a_target_is_its_text_and_knows_its_module_and_path():

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which probes fire: recorded in the wrappers themselves, and for rows that only watch, below them."""
+"""Which probes fire: recorded in the wrappers themselves."""
 
-from torchspan import adapters
-from torchspan._base.patching import Patches
 from torchspan.adapters import export, tensorrt, torch_tensorrt
-from torchspan.probes import Watch
 
 
 class Fired:
@@ -42,20 +39,3 @@ class Fired:
             return recorded
 
         return make
-
-    def watch(self):
-        """Record the rows whose action is WATCH; returns the undo."""
-        patches, functions = Patches("torch_tensorrt"), []
-        for each in adapters.resolve_probes():
-            if not isinstance(each.probe.action, Watch) or each.status != "resolved":
-                continue
-            if not callable(each.original):  # the official observer
-                each.original.add(lambda _context, target=each.probe.target: self.targets.add(target))
-                continue
-            make = self._recording(lambda _probe, original: original)
-            if len(each.probe.target.path) > 1:
-                patches.replace_attribute(each.holder, each.name, lambda original, p=each.probe, m=make: m(p, original))
-            else:
-                functions.append((each.original, make(each.probe, each.original)))
-        patches.replace_functions(functions)
-        return patches.undo

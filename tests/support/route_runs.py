@@ -192,10 +192,6 @@ def load(tmp_path, monkeypatch):
     return lambda: torch_tensorrt.load(str(tmp_path / "m.pt2"))
 
 
-def load_cross_compiled(tmp_path, _monkeypatch):
-    return lambda: torch_tensorrt.load_cross_compiled_exported_program(str(tmp_path / "w.ep"))
-
-
 # --- the engine cache ------------------------------------------------------------------------------------------------
 
 

@@ -46,9 +46,6 @@ BUILDER = {
     **MEMORY,
     "tensorrt.builder.flags": ("TF32",),
     "tensorrt.builder.optimization_level": 3,
-    "tensorrt.builder.avg_timing_iterations": 1,
-    "tensorrt.builder.max_aux_streams": -1,
-    "tensorrt.builder.optimization_profiles": 0,
     "tensorrt.builder.workspace_size": 68719476736,
 }
 """A build with the default configuration."""

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
-from opentelemetry import metrics as otel_metrics
 from opentelemetry import trace
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.metrics import NoOpMeterProvider
@@ -560,8 +559,7 @@ def test_a_build_is_counted_once_after_two_threads_have_noticed_a_provider_at_on
     providers, together, detach = [first.provider], threading.Barrier(2, timeout=60), Instruments.detach
     engine, active = Engine(), ActiveWork()
     extend(engine, active.callback)
-    monkeypatch.setattr(otel_metrics, "get_meter_provider", lambda: providers[-1])
-    writer = MetricWriter(engine, None, active=active, dropped={})
+    writer = MetricWriter(engine, None, active=active, dropped={}, default=lambda: providers[-1])
     with monkeypatch.context() as patched, ThreadPoolExecutor(2) as pool:
         patched.setattr(Instruments, "detach", lambda self, source: together.wait() < 2 and detach(self, source))
         providers.append(second.provider)
@@ -654,8 +652,7 @@ def test_a_global_provider_that_is_set_late_is_noticed_at_the_next_event():
 def test_with_otel_metrics_exporter_none_nothing_is_measured_for_the_global_provider(provider, metrics, monkeypatch):
     monkeypatch.setenv("OTEL_METRICS_EXPORTER", "none")
     engine = Engine()
-    monkeypatch.setattr(otel_metrics, "get_meter_provider", lambda: metrics.provider)
-    writer = MetricWriter(engine, None, active=ActiveWork(), dropped={})
+    writer = MetricWriter(engine, None, active=ActiveWork(), dropped={}, default=lambda: metrics.provider)
     assert not writer.is_read()
     assert not engine.run_times[phase.EXECUTE].wanted
     writer.close()

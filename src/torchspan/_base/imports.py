@@ -102,43 +102,34 @@ def run_body(original: Callable[[ModuleType], None], around: Around, module: Mod
 
 
 LONG_NS = 100_000_000
-"""The time in sum from which imports of a library's modules are reported."""
-
-PAUSE_NS = 10_000_000
-"""Imports of a library's modules follow each other if they are not further apart than this."""
+"""The time from which an import of a library's module is reported."""
 
 
 class Import:
-    """The first import of a module, or imports of a library's modules that follow each other.
+    """The first import of a module, or a long import of a library's module.
 
     Args:
         name: The module, or the library.
         is_first: Whether it is a first import. It is reported however short it is.
         start_ns, end_ns: Nanoseconds since the epoch. An import inside another lies inside its times.
-        count: The imports that follow each other.
-        paused_ns: The time between them.
         error: The exception that ended a first import.
         version: The module's `__version__` after it, None without one.
         inside: Imports during this one.
-        before: The import that this one follows, while it runs.
         context: The context variables at its start.
         pid, thread_id: Where it was imported.
     """
 
-    def __init__(self, name: str, clock: _Clock, around: object, *, is_first: bool) -> None:
+    def __init__(self, name: str, clock: _Clock, *, is_first: bool) -> None:
         self.name = name
         self.is_first = is_first
         self.clock = clock
         self.start_ns = clock.now_ns()
         self.end_ns = self.start_ns
-        self.count, self.paused_ns = 1, 0
         self.error: BaseException | None = None
         self.version: str | None = None
         self.inside: list[Import] = []
-        self.before: Import | None = None
         self.context: Context = copy_context()
         self.pid, self.thread_id = os.getpid(), threading.get_ident()
-        self._around = around
 
     @property
     def has_failed(self) -> bool:
@@ -146,35 +137,9 @@ class Import:
         return self.error is not None or any(inner.has_failed for inner in self.inside)
 
     @property
-    def spent_ns(self) -> int:
-        """The time of the imports in sum."""
-        return self.end_ns - self.start_ns - self.paused_ns
-
-    @property
     def is_reported(self) -> bool:
         """Whether it is long enough, or contains one that is."""
-        return self.is_first or self.spent_ns >= LONG_NS or bool(self.inside)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it ended so long ago that no import follows it."""
-        return self.clock.now_ns() - self.end_ns > PAUSE_NS
-
-    def is_followed_by(self, name: str, around: object) -> bool:
-        """Whether an import that begins now continues it.
-
-        Args:
-            around: The surroundings of that import.
-        """
-        is_same = self.name == name and self._around is around and self.pid == os.getpid()
-        return is_same and not self.is_first and not self.is_over
-
-    def take_in(self, following: Import) -> None:
-        """Add an import that followed and has ended."""
-        self.paused_ns += following.start_ns - self.end_ns
-        self.end_ns = following.end_ns
-        self.count += 1
-        self.inside += following.inside
+        return self.is_first or self.end_ns - self.start_ns >= LONG_NS or bool(self.inside)
 
 
 class _Clock:
@@ -191,44 +156,26 @@ class FirstImports(AroundImport):
     """Times the first import of each module in `names`, and imports of modules of `libraries`.
 
     Modules that have been imported already are left out. Of a library's modules the outermost import counts: what it imports of the
-    same library is part of it. Those that follow each other in a thread are one `Import`.
+    same library is part of it.
 
     Args:
-        ended: Called with each import that is reported and is not inside another one, when it is over. An import lock
-            may be held then.
-        waits: Called when an import has ended that others may follow, with whether it follows none itself; see `over`.
-        around: Returns the surroundings of an import that begins, which are compared by identity.
+        ended: Called with each import that is reported and is not inside another one. An import lock may be held then.
     """
 
-    def __init__(
-        self,
-        names: Iterable[str],
-        ended: Callable[[Import], None],
-        libraries: Iterable[str] = (),
-        waits: Callable[[bool], None] = lambda _is_new: None,
-        around: Callable[[], object] = lambda: None,
-    ) -> None:
+    def __init__(self, names: Iterable[str], ended: Callable[[Import], None], libraries: Iterable[str] = ()) -> None:
         self._names = {name for name in names if name not in sys.modules}
         super().__init__({name: functools.partial(_Timed, self, name, is_first=True) for name in self._names})
         self._libraries = tuple(libraries)
-        self._ended, self._waits, self._surroundings = ended, waits, around
+        self._ended = ended
         self._local = threading.local()
-        self._waiting: dict[int, Import] = {}
-        """By thread: an import that has ended, and that another may follow."""
 
     def around(self, fullname: str) -> Around | None:
         """See `AroundImport.around`."""
         first = super().around(fullname)
         if first is not None or not fullname.startswith(self._libraries):
             return first
-        library = next(
-            (
-                candidate
-                for candidate in self._libraries
-                if fullname == candidate or fullname.startswith(f"{candidate}.")
-            ),
-            None,
-        )
+        libraries = (name for name in self._libraries if fullname == name or fullname.startswith(f"{name}."))
+        library = next(libraries, None)
         open_imports = self._open()
         if library is None or (open_imports and open_imports[-1].name == library):
             return None
@@ -245,15 +192,7 @@ class FirstImports(AroundImport):
         if is_first:
             self._names.discard(name)
         open_imports = self._open()
-        outer = open_imports[-1] if open_imports else None
-        surroundings = self._surroundings() if outer is None else None
-        before = self._take_before(outer)
-        if before is not None and (is_first or not before.is_followed_by(name, surroundings)):
-            self._give_back(before, outer)
-            before = None
-        near = outer or before
-        begun = Import(name, _Clock() if near is None else near.clock, surroundings, is_first=is_first)
-        begun.before = before
+        begun = Import(name, open_imports[-1].clock if open_imports else _Clock(), is_first=is_first)
         open_imports.append(begun)
         return begun
 
@@ -264,47 +203,11 @@ class FirstImports(AroundImport):
             begun.error = error
             version = getattr(sys.modules.get(begun.name), "__version__", None)
             begun.version = str(version) if isinstance(version, str) else None  # torch's is of a subclass
-        begun.inside = [inner for inner in begun.inside if inner.is_reported]
-        whole, begun.before = begun.before or begun, None
-        if whole is not begun:
-            whole.take_in(begun)
         open_imports = self._open()
         open_imports.remove(begun)
-        if open_imports:
-            open_imports[-1].inside.append(whole)
-        elif whole.is_first:
-            self._ended(whole)
-        else:
-            self._waiting[whole.thread_id] = whole
-            self._waits(whole.count == 1)
-
-    def over(self) -> list[Import]:
-        """Take the waiting imports that are reported, because something else begins or ends in this thread.
-
-        Those of other threads are left if others may still follow them.
-        """
-        own, result = threading.get_ident(), []
-        for thread, wait in list(self._waiting.items()):
-            taken = self._waiting.pop(thread, None) if thread == own or wait.is_over else None
-            if taken is not None and taken.is_reported:
-                result.append(taken)
-        return result
-
-    def do_wait(self) -> bool:
-        """Whether imports wait that others may follow."""
-        return bool(self._waiting)
-
-    def _take_before(self, outer: Import | None) -> Import | None:
-        """The import before one that begins now: inside the same import, or outside every import of this thread."""
-        if outer is None:
-            return self._waiting.pop(threading.get_ident(), None)
-        return outer.inside.pop() if outer.inside else None
-
-    def _give_back(self, before: Import, outer: Import | None) -> None:
-        """What begins now does not continue it."""
-        if before.is_reported:
-            report = self._ended if outer is None else outer.inside.append
-            report(before)
+        if begun.is_reported:
+            report = open_imports[-1].inside.append if open_imports else self._ended
+            report(begun)
 
     def _open(self) -> list[Import]:
         open_imports: list[Import] | None = getattr(self._local, "open", None)

@@ -64,14 +64,14 @@ _PROXIES: tuple[type, ...] = (getattr(wrapt, "BaseObjectProxy", wrapt.ObjectProx
 
 
 # --- objects ---------------------------------------------------------------------------------------------------------
-def is_a(thing: Any, kind: Any) -> bool:
-    """Whether the type of `thing` is `kind` or derived from it. The `__class__` that `thing` reports does not matter.
+def is_a(instance: Any, kind: Any) -> bool:
+    """Whether the type of `instance` is `kind` or derived from it. The `__class__` that `instance` reports does not matter.
 
     Args:
         kind: A class of Python or of a library, or a tuple of them. Only the real bases count: an abstract class would
-            call the hash of the type of `thing`.
+            call the hash of the type of `instance`.
     """
-    bases = _MRO(type(thing))
+    bases = _MRO(type(instance))
     for allowed in kind if type(kind) is tuple else (kind,):
         for base in bases:
             if base is allowed:
@@ -79,48 +79,48 @@ def is_a(thing: Any, kind: Any) -> bool:
     return False
 
 
-def exactly(thing: Any, *kinds: type) -> bool:
-    """Whether the type of `thing` is one of these. (`type(thing) in kinds` would call `__eq__` of its metaclass.)"""
-    kind = type(thing)
+def exactly(instance: Any, *kinds: type) -> bool:
+    """Whether the type of `instance` is one of these. (`type(instance) in kinds` would call `__eq__` of its metaclass.)"""
+    kind = type(instance)
     return any(allowed is kind for allowed in kinds)
 
 
-def attribute(thing: Any, name: str, default: Any = None) -> Any:
-    """The attribute `name` of `thing`, if no code of the program runs to read it; otherwise `default`.
+def attribute(instance: Any, name: str, default: Any = None) -> Any:
+    """The attribute `name` of `instance`, if no code of the program runs to read it; otherwise `default`.
 
     Raises what a property of a library raises.
     """
-    kind = type(thing)
+    kind = type(instance)
     if only_stores(kind):
-        return getattr(thing, name, default)
-    stored = _held(thing, kind, name)
+        return getattr(instance, name, default)
+    stored = _held(instance, kind, name)
     return default if stored is _MISSING else stored
 
 
-def has(thing: Any, name: str) -> bool:
+def has(instance: Any, name: str) -> bool:
     """Whether `attribute` finds something."""
-    return attribute(thing, name, _MISSING) is not _MISSING
+    return attribute(instance, name, _MISSING) is not _MISSING
 
 
-def _held(thing: Any, kind: type, name: str) -> Any:
+def _held(instance: Any, kind: type, name: str) -> Any:
     """Read what Python stores of an object whose class may be the program's."""
     if kind is MethodType:
-        return attribute(thing.__func__, name, _MISSING)
+        return attribute(instance.__func__, name, _MISSING)
     if issubclass(kind, type):
-        return _of_class(thing, name)
+        return _of_class(instance, name)
     in_class, owner = _looked_up(kind, name)
     how = type(in_class)
     if how is MemberDescriptorType or (how is GetSetDescriptorType and _may_be_asked(owner)):
-        return _asked(in_class.__get__, thing, kind)
+        return _asked(in_class.__get__, instance, kind)
     if how is property:
         getter = in_class.fget
-        return getter(thing) if type(getter) is BuiltinFunctionType and _may_be_asked(owner) else _MISSING
-    attributes = instance_dict(thing)
+        return getter(instance) if type(getter) is BuiltinFunctionType and _may_be_asked(owner) else _MISSING
+    attributes = instance_dict(instance)
     if name in attributes:
         return attributes[name]
     if in_class is _MISSING and issubclass(kind, _PROXIES):
         wrapped = _looked_up(kind, "__wrapped__")[0]
-        return attribute(_asked(wrapped.__get__, thing, kind), name, _MISSING)
+        return attribute(_asked(wrapped.__get__, instance, kind), name, _MISSING)
     return in_class if in_class is not _MISSING and _looked_up(how, "__get__")[0] is _MISSING else _MISSING
 
 
@@ -155,10 +155,10 @@ def _may_be_asked(owner: type) -> bool:
     return _is_known(owner) and not _is_tensor(owner)
 
 
-def instance_dict(thing: Any) -> dict[str, Any]:
-    """The attributes that `thing` itself holds. Empty if it has no dictionary."""
-    getter, _ = _looked_up(type(thing), "__dict__")
-    stored = getter.__get__(thing) if exactly(getter, GetSetDescriptorType, MemberDescriptorType) else None
+def instance_dict(instance: Any) -> dict[str, Any]:
+    """The attributes that `instance` itself holds. Empty if it has no dictionary."""
+    getter, _ = _looked_up(type(instance), "__dict__")
+    stored = getter.__get__(instance) if exactly(getter, GetSetDescriptorType, MemberDescriptorType) else None
     return stored if type(stored) is dict else {}
 
 
@@ -278,33 +278,33 @@ def switch(value: Any) -> bool | None:
 _WITH_A_TRUTH = (bool, int, float, str, bytes, list, tuple, dict, set, frozenset)
 
 
-def entries(thing: Any) -> list[Any] | None:
+def entries(instance: Any) -> list[Any] | None:
     """The entries of a list, tuple or set, or the values of a dictionary; None for anything else.
 
     Objects of derived classes are read through the base class, past what the derived class defines.
     """
-    kind = type(thing)
+    kind = type(instance)
     for class_ in _WITH_ENTRIES:
         if issubclass(kind, class_):
-            return list(class_.__iter__(thing))
-    return list(dict.values(thing)) if issubclass(kind, dict) else None
+            return list(class_.__iter__(instance))
+    return list(dict.values(instance)) if issubclass(kind, dict) else None
 
 
 _WITH_ENTRIES: tuple[Any, ...] = (list, tuple, set, frozenset)
 
 
-def pairs(thing: Any) -> list[tuple[Any, Any]]:
+def pairs(instance: Any) -> list[tuple[Any, Any]]:
     """The keys and values of a dictionary; none for anything else."""
-    return list(dict.items(thing)) if issubclass(type(thing), dict) else []
+    return list(dict.items(instance)) if issubclass(type(instance), dict) else []
 
 
-def size(thing: Any) -> int | None:
+def size(instance: Any) -> int | None:
     """The bytes of a `bytes` object and similar, or the `nbytes` of a library's object; None for anything else."""
-    if exactly(thing, bytes, bytearray):
-        return len(thing)
-    if type(thing) is memoryview:
-        return thing.nbytes
-    return whole_number(attribute(thing, "nbytes")) if is_of_library(type(thing)) else None
+    if exactly(instance, bytes, bytearray):
+        return len(instance)
+    if type(instance) is memoryview:
+        return instance.nbytes
+    return whole_number(attribute(instance, "nbytes")) if is_of_library(type(instance)) else None
 
 
 # --- names -----------------------------------------------------------------------------------------------------------

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from torchspan._base import forks
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
+
+Signal = Literal["traces", "metrics"]
 
 _BUILT_IN = {
     "always_on",
@@ -52,26 +54,26 @@ def resource() -> Resource:
         return Resource({})
 
 
-def exporter_names() -> list[str]:
-    """The entry points of the exporters that OTEL_TRACES_EXPORTER names, `none` left out.
+def exporter_names(signal: Signal) -> list[str]:
+    """The entry points of the exporters that OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER names, `none` left out.
 
     Raises RuntimeError for an unknown protocol of OTLP.
     """
-    names = (name.strip() for name in os.environ.get("OTEL_TRACES_EXPORTER", "").split(","))
-    return [_otlp() if name == "otlp" else name for name in names if name.lower() not in ("", "none")]
+    names = (name.strip() for name in os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").split(","))
+    return [_otlp(signal) if name == "otlp" else name for name in names if name.lower() not in ("", "none")]
 
 
-def _otlp() -> str:
-    variables = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+def _otlp(signal: Signal) -> str:
+    variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     protocol = next((text for name in variables if (text := os.environ.get(name, "").strip())), "grpc")
     if protocol not in PROTOCOLS:
         raise RuntimeError(f"Unsupported OTLP protocol '{protocol}' is configured")
     return PROTOCOLS[protocol]
 
 
-def exporter_class(name: str) -> Any:
+def exporter_class(signal: Signal, name: str) -> Any:
     """The class behind an exporter's entry point. Raises RuntimeError if none has that name."""
-    return _load("opentelemetry_traces_exporter", name)
+    return _load(f"opentelemetry_{signal}_exporter", name)
 
 
 def _load(group: str, name: str) -> Any:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exporters that `run` makes because OTEL_TRACES_EXPORTER names them, and what they delivered."""
+"""The exporters that `run` makes because OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER name them, and what they delivered."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from opentelemetry.context import Context
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
@@ -21,7 +23,7 @@ FILE_EXPORTER = "torchspan_file"
 DELAY_MS = 1000
 """Between batches. Short, because a program that a signal ends loses what is still in the queue."""
 
-_VARIABLE = "OTEL_TRACES_EXPORTER"
+_SIGNALS: tuple[configured.Signal, ...] = ("traces", "metrics")
 _CHECK = "to check the exporters: torchspan doctor"
 
 QUEUE = 65_536
@@ -99,24 +101,39 @@ def deliveries(failed: Failed) -> list[Delivery]:
 
 def span_exporters(failed: Failed) -> Iterator[tuple[str, SpanExporter]]:
     """The exporters that OTEL_TRACES_EXPORTER names, with their names."""
+    return _named("traces", failed)
+
+
+def readers(failed: Failed) -> list[MetricReader]:
+    """One for each exporter that OTEL_METRICS_EXPORTER names."""
+    exporters = (exporter for _, exporter in _named("metrics", failed))
+    return [
+        exporter if isinstance(exporter, MetricReader) else PeriodicExportingMetricReader(exporter)
+        for exporter in exporters
+    ]
+
+
+def load() -> None:
+    """Import the classes of all of them. Raises what the first one raises that cannot be imported."""
+    for signal in _SIGNALS:
+        for name in configured.exporter_names(signal):
+            if name != FILE_EXPORTER:
+                configured.exporter_class(signal, name)
+
+
+def _named(signal: configured.Signal, failed: Failed) -> Iterator[tuple[str, Any]]:
+    variable = f"OTEL_{signal.upper()}_EXPORTER"
     try:
-        names = configured.exporter_names()
+        names = configured.exporter_names(signal)
     except Exception as error:
-        failed(f"{_VARIABLE}={os.environ.get(_VARIABLE)}: {error}; {_CHECK}")
+        failed(f"{variable}={os.environ.get(variable)}: {error}; {_CHECK}")
         return
     for name in names:
         if name == FILE_EXPORTER:
             continue
         try:
-            exporter = configured.exporter_class(name)()
+            exporter = configured.exporter_class(signal, name)()
         except Exception as error:
-            failed(f"{_VARIABLE}={os.environ.get(_VARIABLE)}: {error}; {_CHECK}")
+            failed(f"{variable}={os.environ.get(variable)}: {error}; {_CHECK}")
         else:
             yield name, exporter
-
-
-def load() -> None:
-    """Import the classes of all of them. Raises what the first one raises that cannot be imported."""
-    for name in configured.exporter_names():
-        if name != FILE_EXPORTER:
-            configured.exporter_class(name)

@@ -8,10 +8,13 @@ program that sets no provider are not recorded, and the report says why.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 from opentelemetry.trace import ProxyTracer, Tracer, TracerProvider
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
 
 Undo = Callable[[], None]
 
@@ -22,6 +25,14 @@ _CACHED = "_torchspan_tracer"
 def tracer_provider() -> TracerProvider | None:
     """The global tracer provider that the program has set; None before."""
     return trace._TRACER_PROVIDER
+
+
+def meter_provider() -> MeterProvider | None:
+    """The global meter provider that the program has set; None before."""
+    from opentelemetry import metrics
+
+    provider = metrics.get_meter_provider()
+    return None if type(provider).__module__.startswith("opentelemetry.metrics") else provider
 
 
 def on_provider(provider_set: Callable[[TracerProvider], None]) -> Undo:

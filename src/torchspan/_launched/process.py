@@ -20,6 +20,8 @@ from torchspan._launched.run_report import NO_SDK, NOT_APPLIED, RunReport
 from torchspan._launched.run_settings import RunSettings
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics import MeterProvider
+
     from torchspan._files.folders import Folder
     from torchspan._launched.exporting import Delivery
     from torchspan._launched.provider import OwnTracers
@@ -112,6 +114,8 @@ class RunProcess:
         self._file: RunFileProcessor | None = None
         self._deliveries: list[Delivery] = []
         self._ends = Ends()
+        self._meters: MeterProvider | None = None
+        self._names_metrics = _names_exporters("OTEL_METRICS_EXPORTER")
         self._known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
         self._last: tuple[TracerProvider | None, object] = (None, None)
         self._undo: list[Undo] = []
@@ -279,6 +283,35 @@ class RunProcess:
                     self._is_making = False
             return self._own
 
+    def meter_provider(self) -> Any:
+        """The provider of torchspan's metrics: the program's, or, while it has set none, one with the exporters that
+        OTEL_METRICS_EXPORTER names.
+        """
+        from opentelemetry import metrics
+
+        own = None
+        if self._names_metrics and otel_private.meter_provider() is None:
+            own = self._meters or self._make_meters()
+        return own or metrics.get_meter_provider()
+
+    def _make_meters(self) -> MeterProvider | None:
+        if forks.was_cut():
+            return None
+        with forks.uncut():
+            from torchspan._launched import exporting, provider
+
+        with self._lock:
+            if self._meters is None:
+                self._names_metrics = False  # while it is made, and if that fails
+                try:
+                    own_meters = provider.own_meters(exporting.readers(self.fail))
+                    self._ends.add(own_meters.shutdown)
+                    self._meters = own_meters
+                    self._names_metrics = True
+                except Exception as error:
+                    self.fail(f"the exporters of OTEL_METRICS_EXPORTER cannot be created: {error!r}")
+            return self._meters
+
     # --- the end ----------------------------------------------------------------------------------------------
     def end(self) -> None:
         """Deliver what `run`'s exporters still hold, within the limit. The rest is counted."""
@@ -307,3 +340,8 @@ class _Known(NamedTuple):
 def _behind(provider: Any) -> object:
     """The provider behind a proxy. logfire's proxy has a new one after each `configure`."""
     return getattr(provider, "provider", None)
+
+
+def _names_exporters(variable: str) -> bool:
+    names = (name.strip().lower() for name in os.environ.get(variable, "").split(","))
+    return any(name not in ("", "none") for name in names)

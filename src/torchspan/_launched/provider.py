@@ -15,6 +15,8 @@ from typing import Any, cast
 
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator
@@ -46,6 +48,11 @@ def own_provider(processors: Sequence[SpanProcessor]) -> TracerProvider:
     for processor in processors:
         provider.add_span_processor(processor)
     return provider
+
+
+def own_meters(readers: Sequence[MetricReader]) -> MeterProvider:
+    """A meter provider with these readers and the resource of `own_provider`. It is not shut down at exit."""
+    return MeterProvider(readers, resource(), shutdown_on_exit=False)
 
 
 def resource() -> Resource:

@@ -61,7 +61,6 @@ class Settings(NamedTuple):
     sample_execute_target: float | None = None
     ranks: str = "all"
     graph_runs: bool = False
-    disabled_calls: bool = False
     inputs: str = "off"
     inputs_every: int = 100
 
@@ -277,14 +276,6 @@ SETTINGS = (
         Switch(),
         False,
         "Runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs.",
-    ),
-    Setting(
-        "disabled_calls",
-        env.TORCHSPAN_DISABLED_CALLS,
-        Switch(),
-        False,
-        "Calls of functions that the program puts under `torch.compiler.disable` after instrumentation are spans, within the "
-        "limits and rules of engine runs.",
     ),
     Setting(
         "inputs",

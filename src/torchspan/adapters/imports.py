@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from torchspan import _dynamo_safety, semconv
 from torchspan._base.errors import guarded
-from torchspan._base.imports import FirstImports, Import, run_body
+from torchspan._base.imports import Import, run_body
 from torchspan.engine import Engine, Event, Placement
 from torchspan.phase import IMPORT
 
@@ -47,21 +47,11 @@ class Imports:
 
     Args:
         has_destination: Whether an event of the current context would be recorded.
-        times: Has the imports that others may follow. They wait until something else is recorded.
-        before_span_ends: Calls a function before the current span ends.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        has_destination: Callable[[], bool],
-        times: FirstImports | None = None,
-        before_span_ends: Callable[[Callable[[], None]], object] = lambda _function: None,
-    ) -> None:
+    def __init__(self, engine: Engine, has_destination: Callable[[], bool]) -> None:
         self._engine = engine
         self._has_destination = has_destination
-        self._times = times or FirstImports((), self.add)
-        self._before_span_ends = before_span_ends
         self.phase_here: Callable[[], Event | None] = lambda: None
         """Returns the event of work that runs in this thread without being the current event."""
         self._waiting: deque[tuple[Import, Event | None]] = deque()
@@ -71,29 +61,16 @@ class Imports:
 
     def add(self, ended: Import) -> None:
         """Report an outermost import, now or later. A failed import is reported immediately."""
-        self._put(ended)
+        is_here = ended.thread_id == threading.get_ident()
+        self._waiting.append((ended, self.phase_here() if is_here else None))
         if ended.has_failed or ended.context.run(self._has_destination):
-            _dynamo_safety.undisturbed(self._report)
+            self.report()
         else:
             self._engine.before_next_event(self.report)
 
-    def wait(self, *, is_new: bool = True) -> None:
-        """An import has ended that others may follow. It is reported before anything else is recorded."""
-        self._engine.before_next_event(self.report)
-        if is_new:
-            self._before_span_ends(self._engine.settle)
-
     def report(self) -> None:
-        """Make events of all waiting imports, except for those of other threads that others may follow."""
-        for imported in self._times.over():
-            self._put(imported)
+        """Make events of all waiting imports."""
         _dynamo_safety.undisturbed(self._report)
-        if self._times.do_wait():
-            self._engine.before_next_event(self.report)
-
-    def _put(self, ended: Import) -> None:
-        is_here = ended.thread_id == threading.get_ident()
-        self._waiting.append((ended, self.phase_here() if is_here else None))
 
     def _report(self) -> None:
         while self._waiting:
@@ -118,7 +95,4 @@ class Imports:
             self._emit(inner, event)
         if ended.version is not None:
             event.additions[semconv.IMPORT_VERSION] = ended.version
-        if ended.count > 1:
-            event.additions[semconv.IMPORT_COUNT] = ended.count
-            event.additions[semconv.IMPORT_DURATION] = ended.spent_ns / 1e9
         self._engine.close(event, ended.error, at_ns=ended.end_ns)

@@ -111,6 +111,7 @@ def _is_open(span: Span) -> bool:
 
 # ------------------------------------------------------------------------------------------------------------------
 _PREFIX = "torchspan: "
+_TENSORRT_ALONE = "--without-gpu has no effect without PyTorch, which this program does not import: TensorRT needs a GPU to load an engine"
 
 
 @dataclass(frozen=True)
@@ -202,13 +203,11 @@ class Conclusion:
             is_empty: Whether it failed before it compiled anything.
         """
         libraries = {name for report in reports for name in report.libraries}
-        if (
-            ended.status == 0
-            or not libraries
-            or not is_empty
-            or self.environ.get(TORCHSPAN_WITHOUT_GPU)
-            or _has_driver()
-        ):
+        if ended.status == 0 or not libraries or _has_driver():
+            return None
+        if self.environ.get(TORCHSPAN_WITHOUT_GPU):
+            return None if "torch" in libraries else _TENSORRT_ALONE
+        if not is_empty:
             return None
         return f"no NVIDIA driver on this machine; try: {shlex.join(['torchspan', 'run', '--without-gpu', '--', *self.command])}"
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _STYLES = {"resolved": Style.DIM, "absent": Style.ERROR}
 _LIBRARY = "torch_tensorrt"
 _PLAIN = ("tensorrt", "tensorrt_rtx")
-_OF_TORCH = ("torch._dynamo", "torch._inductor.async_compile", "torch.export._trace", "torch.export._draft_export")
+_OF_TORCH = ("torch._dynamo", "torch._inductor.async_compile", "torch.export._trace")
 """Modules of PyTorch with hook points, which `import torch` leaves out."""
 
 

@@ -84,14 +84,9 @@ class Engine:
         self._at_stop.append(action)
 
     def before_next_event(self, action: Undo) -> None:
-        """Run `action` once, before the next event that the pipeline receives begins or ends, or at the next `settle`."""
+        """Run `action` once, before the next event that the pipeline receives."""
         if action not in self._before_next:
             self._before_next.append(action)
-
-    def settle(self) -> None:
-        """Run what is to run before the next event. Does nothing inside a callback."""
-        if self._before_next and self.active and not self._busy.now:
-            self._run_before_next()
 
     def stop(self) -> None:
         """Open no more events. Open events still end, and events that wait are completed."""
@@ -248,8 +243,6 @@ class Engine:
             Exception: An exception of a user's callback that its policy rethrows, after everything else has run.
         """
         state: EventState = event.state
-        if self._before_next and not state.for_subscribers:
-            self.settle()
         is_here = bool(self.guard.finish("closing an event", self._settle, event, error, result, at_ns) is True)
         was_busy, self._busy.now = self._busy.now, True
         try:

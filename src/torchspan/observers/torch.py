@@ -18,7 +18,6 @@ __all__ = [
     "export_capture",
     "export_decompose",
     "export_trace",
-    "run_disabled",
     "run_graph",
 ]
 
@@ -39,9 +38,6 @@ compile_worker: CallableObservers
 
 run_graph: CallableObservers
 """One run of a compiled graph. Only with `TORCHSPAN_GRAPH_RUNS`."""
-
-run_disabled: CallableObservers
-"""One call of a function that `torch.compiler.disable` excludes from compilation. Only with `TORCHSPAN_DISABLED_CALLS`."""
 
 export: CallableObservers
 """`torch.export.export`, called by Torch-TensorRT or by the program itself."""

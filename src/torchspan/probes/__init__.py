@@ -13,7 +13,6 @@ from torchspan.probes._actions import (
     Step,
     Tally,
     Tap,
-    Watch,
     phases_of,
 )
 from torchspan.probes._call import RAISED, Call, signature_of
@@ -26,7 +25,6 @@ from torchspan.probes._probe import (
     Method,
     Probe,
     Target,
-    WatchedObject,
     parse_version,
 )
 
@@ -55,8 +53,6 @@ __all__ = [
     "Tally",
     "Tap",
     "Target",
-    "Watch",
-    "WatchedObject",
     "parse_version",
     "phases_of",
     "signature_of",

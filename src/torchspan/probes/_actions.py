@@ -164,12 +164,7 @@ class Tap:
     handler: str
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """Nothing is done. The probe exists so that a version without the target is noticed."""
-
-
-Action = Record | Annotate | Step | Tally | Runs | Tap | Watch
+Action = Record | Annotate | Step | Tally | Runs | Tap
 
 
 def phases_of(action: Action) -> tuple[Phase, ...]:

@@ -58,12 +58,6 @@ class Lock(Target):
     __slots__ = ()
 
 
-class WatchedObject(Target):
-    """`module:name`: an object that is not called. It can only be watched."""
-
-    __slots__ = ()
-
-
 # ------------------------------------------------------------------------------------------------------------------
 Version = tuple[int, int]
 Detail = Literal["stages", "passes"]

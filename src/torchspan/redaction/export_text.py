@@ -19,13 +19,9 @@ class DynamicDimension(Formed):
     title = "dynamic dimension"
     leaves = (
         "A dimension, identified by the position of its input, with a range of sizes, a size, or one of `auto`, "
-        "`dynamic` and `static`. If the dimension shares the symbol of another dimension, that one is named as well "
-        f"(`inputs[1].shape[0]: [1, 8], equal to inputs[0].shape[0]`). Anything else is `{UNKNOWN}`."
+        f"`dynamic` and `static` (`inputs[1].shape[0]: [1, 8]`). Anything else is `{UNKNOWN}`."
     )
-    form = (
-        rf"{_DIMENSION}: (?:{_RANGE}|\d{{1,19}}|(?:auto|dynamic|static)(?: {_RANGE})?)"
-        rf"(?:, (?:equal to|derived from) {_DIMENSION})?"
-    )
+    form = rf"{_DIMENSION}: (?:{_RANGE}|\d{{1,19}}|(?:auto|dynamic|static)(?: {_RANGE})?)"
 
 
 class Violation(Formed):

@@ -29,7 +29,7 @@ EXCEPTION_MESSAGE = Attribute(
 _HAS_PLACE = (phase.CONSTRUCT_NETWORK, phase.EXPORT)
 """Work whose failure comes from a place in the program's own code."""
 
-_OF_FRAMES = (phase.COMPILE_FRAME, phase.RUN_GRAPH, phase.RUN_DISABLED)
+_OF_FRAMES = (phase.COMPILE_FRAME, phase.RUN_GRAPH)
 """Work that is a function of the program's."""
 
 CODE_FUNCTION = Attribute(
@@ -38,7 +38,7 @@ CODE_FUNCTION = Attribute(
     "On an `exception` event, the function that raised the exception. On the event of a graph break, the function "
     "that broke the graph. On the span of work that failed, the function of the program in which the cause is, such "
     "as `forward`. On the span of a frame, or of a run of its graph, the function that is compiled. On the span of an "
-    "observed or a disabled function, that function.",
+    "observed function, that function.",
     phase.OBSERVED,
     *_OF_FRAMES,
     *_HAS_PLACE,
@@ -52,8 +52,8 @@ CODE_FILE = Attribute(
     "On an `exception` event, the file that raised the exception. On the event of a graph break, the program's file "
     "that broke the graph. On the span of work that failed, the program's file in which the cause is: where the model "
     "calls the operator that failed. On the span of a frame, or of a run of its graph, the file of the function that "
-    "is compiled. On the span of a disabled function, the file of that function. The path is relative to a folder on "
-    "Python's import path; with `TORCHSPAN_CAPTURE=text` it is absolute.",
+    "is compiled. The path is relative to a folder on Python's import path; with `TORCHSPAN_CAPTURE=text` it is "
+    "absolute.",
     *_OF_FRAMES,
     *_HAS_PLACE,
     event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
@@ -62,8 +62,8 @@ CODE_FILE = Attribute(
 CODE_LINE = Attribute(
     "code.line.number",
     "int",
-    "Number of the line in the file that `code.file.path` names. On the span of a frame, of a run of its graph, or of "
-    "a disabled function, the first line of the function.",
+    "Number of the line in the file that `code.file.path` names. On the span of a frame, or of a run of its graph, "
+    "the first line of the function.",
     *_OF_FRAMES,
     *_HAS_PLACE,
     event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),

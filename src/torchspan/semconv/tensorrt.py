@@ -40,12 +40,6 @@ NETWORK_LAYERS = Attribute(
     phase.BUILD_ENGINE,
     at_start=True,
 )
-NETWORK_INPUTS = Attribute(
-    "tensorrt.network.inputs", "int", "Number of inputs of the network.", phase.CONSTRUCT_NETWORK
-)
-NETWORK_OUTPUTS = Attribute(
-    "tensorrt.network.outputs", "int", "Number of outputs of the network.", phase.CONSTRUCT_NETWORK
-)
 ENGINE_SIZE = Attribute(
     "tensorrt.engine.size",
     "int",
@@ -86,9 +80,6 @@ MODEL_SIZE = Attribute(
     phase.PARSE,
     at_start=True,
 )
-PARSER_ERRORS = Attribute(
-    "tensorrt.parser.errors", "int", "Number of errors that this parse added to the parser's list.", phase.PARSE
-)
 PARSER_ERROR = Attribute(
     "tensorrt.parser.error",
     "string",
@@ -117,27 +108,6 @@ BUILDER_LEVEL = Attribute(
     "tensorrt.builder.optimization_level",
     "int",
     "Optimization level of the builder configuration.",
-    phase.BUILD_ENGINE,
-    at_start=True,
-)
-BUILDER_TIMING_ITERATIONS = Attribute(
-    "tensorrt.builder.avg_timing_iterations",
-    "int",
-    "Number of iterations with which the builder times each tactic.",
-    phase.BUILD_ENGINE,
-    at_start=True,
-)
-BUILDER_AUX_STREAMS = Attribute(
-    "tensorrt.builder.max_aux_streams",
-    "int",
-    "Largest number of auxiliary streams in the builder configuration; -1 means that TensorRT decides.",
-    phase.BUILD_ENGINE,
-    at_start=True,
-)
-BUILDER_PROFILES = Attribute(
-    "tensorrt.builder.optimization_profiles",
-    "int",
-    "Number of optimization profiles in the builder configuration.",
     phase.BUILD_ENGINE,
     at_start=True,
 )
@@ -207,23 +177,6 @@ GPU_MEMORY_TOTAL = Attribute(
     "that device.",
     phase.BUILD_ENGINE,
 )
-TIMING_CACHE_SIZE_BEFORE = Attribute(
-    "tensorrt.timing_cache.size.before",
-    "int",
-    "Size of the timing cache before the build, in bytes; an empty one has a few hundred. Absent without a timing "
-    "cache, and on TensorRT-RTX, which uses none.",
-    *phase.CONVERSIONS,
-    phase.BUILD_ENGINE,
-    at_start=True,
-)
-TIMING_CACHE_SIZE_AFTER = Attribute(
-    "tensorrt.timing_cache.size.after",
-    "int",
-    "Size of the timing cache after the build, in bytes. Absent without a timing cache, and on TensorRT-RTX, which "
-    "uses none.",
-    *phase.CONVERSIONS,
-    phase.BUILD_ENGINE,
-)
 BUILD_PHASE_NAME = Attribute(
     "tensorrt.build_phase.name",
     "string",
@@ -231,19 +184,6 @@ BUILD_PHASE_NAME = Attribute(
     phase.BUILD_PHASE,
     at_start=True,
     kind=BuildPhaseName(),
-)
-BUILD_PHASE_STEPS = Attribute(
-    "tensorrt.build_phase.steps",
-    "int",
-    "Number of steps that TensorRT announced for the build phase.",
-    phase.BUILD_PHASE,
-    at_start=True,
-)
-BUILD_PHASE_STEPS_DONE = Attribute(
-    "tensorrt.build_phase.steps_done",
-    "int",
-    "Number of steps of the build phase that were completed.",
-    phase.BUILD_PHASE,
 )
 
 # --- the log --------------------------------------------------------------------------------------------------
@@ -294,27 +234,6 @@ TACTICS_SKIPPED = Attribute(
 )
 
 # --- execution contexts ---------------------------------------------------------------------------------------
-CONTEXT_PROFILES = Attribute(
-    "tensorrt.engine.optimization_profiles",
-    "int",
-    "Number of optimization profiles of the engine.",
-    phase.CREATE_CONTEXT,
-    at_start=True,
-)
-CONTEXT_TENSORS = Attribute(
-    "tensorrt.engine.io_tensors",
-    "int",
-    "Number of inputs and outputs of the engine.",
-    phase.CREATE_CONTEXT,
-    at_start=True,
-)
-CONTEXT_LAYERS = Attribute(
-    "tensorrt.engine.layers",
-    "int",
-    "Number of layers in the engine, after fusion.",
-    phase.CREATE_CONTEXT,
-    at_start=True,
-)
 CONTEXT_MEMORY = Attribute(
     "tensorrt.engine.device_memory_size",
     "int",
@@ -326,13 +245,6 @@ RUN_FIRST = Attribute(
     "tensorrt.execute.first",
     "boolean",
     "Whether this run is the first run of the execution context that torchspan saw.",
-    phase.RUN_CONTEXT,
-    at_start=True,
-)
-RUN_PROFILE = Attribute(
-    "tensorrt.execute.profile",
-    "int",
-    "Number of the optimization profile that the execution context uses.",
     phase.RUN_CONTEXT,
     at_start=True,
 )

@@ -18,7 +18,6 @@ from torchspan.redaction.kinds_of_text import (
     Version,
 )
 from torchspan.redaction.operator_text import Operator
-from torchspan.redaction.size_text import ShapeText
 from torchspan.semconv._table import Attribute, folded
 
 TORCH_VERSION = Attribute(
@@ -68,31 +67,6 @@ GRAPH_OPERATORS = Attribute(
     "torch.compile.graph.operators",
     "int",
     "Number of operators in the frame's graph; 0 without a graph.",
-    phase.COMPILE_FRAME,
-)
-GRAPH_NODES = Attribute(
-    "torch.compile.graph.nodes", "int", "Number of nodes in the frame's graph.", phase.COMPILE_FRAME
-)
-GRAPH_INPUTS = Attribute(
-    "torch.compile.graph.inputs", "int", "Number of inputs of the frame's graph.", phase.COMPILE_FRAME
-)
-COMPILE_ATTEMPTS = Attribute(
-    "torch.compile.attempts",
-    "int",
-    "Number of times that Dynamo began to trace the frame. Dynamo starts again at a graph break, for example.",
-    phase.COMPILE_FRAME,
-)
-RESTART_REASONS = Attribute(
-    "torch.compile.restart.reasons",
-    "string[]",
-    "Reasons why Dynamo traced the frame again, the first line of each (at most 20).",
-    phase.COMPILE_FRAME,
-    kind=Text(),
-)
-COMPILE_ENTRIES = Attribute(
-    "torch.compile.entries",
-    "int",
-    "Number of earlier compilations of the frame's code that Dynamo still kept.",
     phase.COMPILE_FRAME,
 )
 _CACHE_OUTCOMES = Enumeration("hit", "miss", "bypass")
@@ -331,15 +305,6 @@ RUN_GRAPH_FOLDED, RUN_GRAPH_FOLDED_SUM, RUN_GRAPH_FOLDED_MAX = folded(
     longest="Duration of the longest run counted in `torch.run_graph.folded.count`, in seconds. Set on the user's "
     "spans.",
 )
-RUN_DISABLED_FOLDED, RUN_DISABLED_FOLDED_SUM, RUN_DISABLED_FOLDED_MAX = folded(
-    phase.RUN_DISABLED,
-    count="Number of calls of disabled functions below this span that have no span because of the rate limits. Set on "
-    "the user's spans.",
-    total="Total duration of the calls counted in `torch.run_disabled.folded.count`, in seconds. Set on the user's "
-    "spans.",
-    longest="Duration of the longest call counted in `torch.run_disabled.folded.count`, in seconds. Set on the user's "
-    "spans.",
-)
 COMPILE_PHASE_NAME = Attribute(
     "torch.compile.phase.name",
     "string",
@@ -374,37 +339,6 @@ STRICT = Attribute(
     phase.EXPORT,
     at_start=True,
 )
-EXPORT_DRAFT = Attribute(
-    "torch.export.draft",
-    "boolean",
-    "True for a draft export (`torch.export.draft_export`), which continues where another export fails. Absent for "
-    "other exports.",
-    phase.EXPORT,
-    at_start=True,
-)
-_ISSUE_CLASSES = Enumeration("missing_fake_kernel", "data_dependent_error", "guard_added", "mismatched_fake_kernel")
-EXPORT_ISSUE_CLASSES = Attribute(
-    "torch.export.issues.classes",
-    "string[]",
-    "Kinds of problem in the report of a draft export, in PyTorch's words, each once. Absent if the report has no "
-    "problems.",
-    phase.EXPORT,
-    kind=_ISSUE_CLASSES,
-)
-EXPORT_ISSUE_COUNTS = Attribute(
-    "torch.export.issues.counts",
-    "int[]",
-    "Number of problems in the report of a draft export for each kind in `torch.export.issues.classes`.",
-    phase.EXPORT,
-)
-RANGE_CONSTRAINTS = Attribute(
-    "torch.export.range_constraints",
-    "string[]",
-    "Range of each dynamic dimension of the exported program, such as `s77: [1, 8]` (at most 20).",
-    phase.TRACE,
-    phase.EXPORT,
-    kind=ShapeText(),
-)
 DYNAMIC_SHAPES = Attribute(
     "torch.export.dynamic_shapes",
     "string[]",
@@ -413,26 +347,6 @@ DYNAMIC_SHAPES = Attribute(
     phase.EXPORT,
     at_start=True,
     kind=DynamicDimension(),
-)
-DECOMPOSITIONS_COUNT = Attribute(
-    "torch.export.decompositions.count",
-    "int",
-    "Number of operators for which the caller gave a decomposition. Absent if PyTorch's own table was used.",
-    *phase.DECOMPOSITIONS,
-    at_start=True,
-)
-DECOMPOSED_NAMES = Attribute(
-    "torch.export.decomposed.operators.names",
-    "string[]",
-    "Operators that the decomposition removed from the program, most frequent first (at most 20).",
-    *phase.DECOMPOSITIONS,
-    kind=Operator(),
-)
-DECOMPOSED_COUNTS = Attribute(
-    "torch.export.decomposed.operators.counts",
-    "int[]",
-    "Number of nodes, before the decomposition, of each operator in `torch.export.decomposed.operators.names`.",
-    *phase.DECOMPOSITIONS,
 )
 EXPORT_FAILED_REASON = Attribute(
     "torch.export.failed.reason",

@@ -22,9 +22,7 @@ ENTRY_POINTS = (
     "torch_tensorrt.MutableTorchTensorRTModule.load",
     "torch_tensorrt.dynamo.refit_module_weights",
     "torch_tensorrt.save",
-    "torch_tensorrt.dynamo.save_cross_compiled_exported_program",
     "torch_tensorrt.load",
-    "torch_tensorrt.load_cross_compiled_exported_program",
 )
 """The calls with which programs enter Torch-TensorRT."""
 
@@ -299,15 +297,6 @@ INPUT_DTYPES = Attribute(
     at_start=True,
     kind=DataType(),
 )
-INPUT_NAMES = Attribute(
-    "torch_tensorrt.inputs.names",
-    "string[]",
-    "Parameter of `forward` to which each input belongs; `?` for an input without a named parameter (at most 20).",
-    phase.TRACE,
-    phase.EXPORT,
-    at_start=True,
-    kind=Identifier(),
-)
 PASS_NAME = Attribute(
     "torch_tensorrt.pass.name",
     "string",
@@ -331,19 +320,6 @@ SUBGRAPHS_TENSORRT = Attribute(
 )
 SUBGRAPHS_TORCH = Attribute(
     "torch_tensorrt.subgraphs.torch", "int", "Number of subgraphs that run in PyTorch.", phase.PARTITION
-)
-SUPPORTED_NAMES = Attribute(
-    "torch_tensorrt.supported.operators",
-    "string[]",
-    "Operators in the lowered graph that a converter accepts, most frequent first (at most 20).",
-    phase.PARTITION,
-    kind=Operator(),
-)
-SUPPORTED_COUNTS = Attribute(
-    "torch_tensorrt.supported.counts",
-    "int[]",
-    "Number of occurrences of each operator in `torch_tensorrt.supported.operators`.",
-    phase.PARTITION,
 )
 FALLBACK_REASON_CLASSES = Attribute(
     "torch_tensorrt.fallback.reason_classes",
@@ -561,15 +537,6 @@ ENGINE_OPERATORS = Attribute(
     phase.CONVERT,
     at_start=True,
 )
-ENGINE_OUTPUTS = Attribute(
-    "torch_tensorrt.engine.outputs", "int", "Number of outputs of the engine.", *phase.CONVERSIONS
-)
-OUTPUT_ALLOCATOR = Attribute(
-    "torch_tensorrt.engine.requires_output_allocator",
-    "boolean",
-    "Whether the shape of an output is known only after execution.",
-    *phase.CONVERSIONS,
-)
 RUNTIME = Attribute(
     "torch_tensorrt.runtime",
     "string",
@@ -632,13 +599,6 @@ CACHE_SETTINGS = Attribute(
     phase.CACHE_LOOKUP,
     kind=Identifier(),
 )
-CACHE_NEIGHBORS = Attribute(
-    "torch_tensorrt.engine_cache.miss.entries",
-    "int",
-    "Number of entries in the cache's folder that are of the same graph, with other inputs or other settings. Present "
-    "only on a miss. torchspan compares the names of the entries and does not read the entries themselves.",
-    phase.CACHE_LOOKUP,
-)
 CACHE_NEIGHBOR_SETTINGS = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.names",
     "string[]",
@@ -682,20 +642,6 @@ CACHE_ENTRY_SIZE = Attribute(
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
 )
-CACHE_READ_DURATION = Attribute(
-    "torch_tensorrt.engine_cache.read.duration",
-    "double",
-    "Time to read the entry from the cache and unpickle it, in seconds. Absent for a cache with its own `check`.",
-    phase.CACHE_LOOKUP,
-    phase.CACHE_INSERT,
-)
-CACHE_REFIT_DURATION = Attribute(
-    "torch_tensorrt.engine_cache.refit.duration",
-    "double",
-    "Time to refit the cached engine with this model's weights, in seconds. The duration of the span, which is the "
-    "cost of a hit, includes this time.",
-    phase.CACHE_LOOKUP,
-)
 CACHE_INSERTED = Attribute(
     "torch_tensorrt.engine_cache.insert.result",
     "string",
@@ -703,18 +649,6 @@ CACHE_INSERTED = Attribute(
     "`refused` (nothing was stored).",
     phase.CACHE_INSERT,
     kind=Enumeration("inserted", "refreshed", "refused"),
-)
-CACHE_EVICTED = Attribute(
-    "torch_tensorrt.engine_cache.evicted.count",
-    "int",
-    "Number of entries that the engine cache removed to store a new one.",
-    phase.CACHE_INSERT,
-)
-CACHE_EVICTED_SIZE = Attribute(
-    "torch_tensorrt.engine_cache.evicted.size",
-    "int",
-    "Bytes that the engine cache counts as freed by removing entries. Entries that another process wrote count as 0.",
-    phase.CACHE_INSERT,
 )
 
 # --- files and refits -----------------------------------------------------------------------------------------
@@ -726,16 +660,6 @@ FILE_FORMAT = Attribute(
     phase.SAVE,
     phase.LOAD,
     kind=Enumeration("exported_program", "torchscript", "aot_inductor", "executorch", "mutable_module"),
-)
-SAVE_RETRACE = Attribute(
-    "torch_tensorrt.save.retrace", "boolean", "Whether the module is exported again before it is saved.", phase.SAVE
-)
-REFIT_IN_PLACE = Attribute(
-    "torch_tensorrt.refit.in_place",
-    "boolean",
-    "Whether the compiled module itself gets the new weights (true), or a copy of it (false).",
-    phase.REFIT,
-    at_start=True,
 )
 REFIT_OUTPUTS_MATCH = Attribute(
     "torch_tensorrt.refit.outputs_match",

@@ -176,8 +176,8 @@ BATCH_REQUESTS = Attribute(
 IMPORT_MODULE = Attribute(
     "torchspan.import.module",
     "string",
-    "The module of a first import: `torch`, `torch_tensorrt`, `tensorrt` or `tensorrt_rtx`; or the library of modules "
-    "that were imported: `torch._dynamo`, `torch._inductor`, `triton`, `torch_tensorrt` or `transformers`.",
+    "The module of a first import: `torch`, `torch_tensorrt`, `tensorrt` or `tensorrt_rtx`; or the library of a module "
+    "that was imported: `torch._dynamo`, `torch._inductor`, `triton`, `torch_tensorrt` or `transformers`.",
     phase.IMPORT,
     at_start=True,
     kind=Identifier(),
@@ -188,18 +188,6 @@ IMPORT_VERSION = Attribute(
     "Version of the module of a first import. Absent if the import failed.",
     phase.IMPORT,
     kind=Version(),
-)
-IMPORT_COUNT = Attribute(
-    "torchspan.import.count",
-    "int",
-    "Number of imports that followed each other. What an import imports itself is not counted. Absent if it is 1.",
-    phase.IMPORT,
-)
-IMPORT_DURATION = Attribute(
-    "torchspan.import.duration",
-    "double",
-    "Duration of these imports in seconds, without the pauses between them. Absent if there is one import.",
-    phase.IMPORT,
 )
 
 PROGRESS_WORK = Attribute(

@@ -40,7 +40,6 @@ class InstrumentSettings(TypedDict, total=False):
     sample_execute_target: float | None
     ranks: str | int | None
     graph_runs: bool | None
-    disabled_calls: bool | None
     inputs: str | None
     inputs_every: int | None
 

@@ -9,17 +9,9 @@ import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
-
-class Wake(Protocol):
-    """The queue on which the thread sleeps: `queue.SimpleQueue`, whose `put` never blocks and may be called anywhere."""
-
-    def put(self, item: bool, /) -> None:
-        """Wake the thread: True to continue, False to end."""
-
-    def get(self, *, timeout: float | None) -> bool:
-        """Wait for `put`. Raises queue.Empty when `timeout` seconds have passed."""
+Wake = queue.SimpleQueue[bool]
+"""The queue on which the thread sleeps; its `put` never blocks. True: continue. False: end."""
 
 
 @dataclass(eq=False, slots=True)

@@ -6,13 +6,13 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 from torchspan._base.errors import Guard
 from torchspan.engine import ActiveWork, Callback, Event
 from torchspan.writer._background import Background, Wake
+from torchspan.writer._progress import ProgressWriter
 
 # --- when to report -------------------------------------------------------------------------------------------------
 NS = 1_000_000_000
@@ -52,19 +52,6 @@ NAME = "torchspan-heartbeats"
 """The thread's name."""
 
 
-class ProgressReporter(Protocol):
-    """Receives heartbeats: the start of a piece of work on the program's thread, all others on torchspan's thread."""
-
-    def begin(self, event: Event) -> None:
-        """Record that `event` began. Must not wait for a network."""
-
-    def report(self, event: Event, number: int) -> bool:
-        """Report the progress of `event`, for the `number`-th time, starting from 1. Returns False if there is nothing to report."""
-
-    def flush(self) -> None:
-        """Write the reports, if that does not wait for a network."""
-
-
 @dataclass(slots=True)
 class _Schedule:
     """The time of the next report of a piece of work, in nanoseconds since its start, and the number of that report."""
@@ -79,7 +66,7 @@ class Heartbeats:
     The thread starts with the first long work, and sleeps without a timeout while there is none; see `Background`.
 
     Args:
-        reporter: Receives the heartbeats.
+        reporter: Receives the heartbeats: the start of work on the program's thread, all others on torchspan's.
         interval_s: See `next_beat_ns`.
         guard: Catches exceptions of the reporter.
         is_exported: Whether reports of an event are exported. No thread is started for other events.
@@ -89,7 +76,7 @@ class Heartbeats:
     def __init__(
         self,
         active: ActiveWork,
-        reporter: ProgressReporter,
+        reporter: ProgressWriter,
         interval_s: float | None,
         guard: Guard,
         new_wake: Callable[[], Wake] = queue.SimpleQueue,

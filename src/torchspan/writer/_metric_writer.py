@@ -94,6 +94,7 @@ class MetricWriter:
         emitted: Name of a phase -> function that returns the number of its spans that were sampled and have ended so
             far.
         gathered: Returns the measurements that other parts of torchspan have gathered since the last call.
+        default: Returns the provider to use if none is passed.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class MetricWriter:
         dropped: Mapping[str, Callable[[], int]],
         emitted: Mapping[str, Callable[[], int]] = _NOTHING,
         gathered: Callable[[], Iterable[Gathered]] = tuple,
+        default: Callable[[], MeterProvider] | None = None,
     ) -> None:
         self._engine = engine
         self._runs = [
@@ -113,6 +115,7 @@ class MetricWriter:
             if isinstance(metric.measure, RunDuration)
         ]
         self._fixed = meter_provider
+        self._default = default
         self._provider: MeterProvider | None = None
         self._instruments: Instruments | None = None
         self._active = active
@@ -166,7 +169,7 @@ class MetricWriter:
     def _look_for_provider(self) -> Instruments | None:
         """The instruments to record with; None while no reader collects."""
         if not self._closed:
-            provider = self._fixed or metrics.get_meter_provider()
+            provider = self._fixed or (self._default or metrics.get_meter_provider)()
             if provider is not self._provider:
                 self._change_to(None if self._is_read_by_none(provider) else instruments_of(provider))
                 self._provider = provider

@@ -63,10 +63,6 @@ class SpanParents:
                     self._ends.watch(span, self._ended)
         return recording
 
-    def before_current_ends(self, function: Callable[[], None]) -> None:
-        """Call `function` once, before the current span ends. Does nothing if the span does not record."""
-        self._ends.watch(trace.get_current_span(), lambda _span: function())
-
     def close(self) -> None:
         """Write all counts now, and stop watching the ends of spans."""
         for recording in list(self._known.values()):

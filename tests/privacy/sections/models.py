@@ -5,7 +5,6 @@ import builtins
 import collections
 import contextlib
 import dataclasses
-import gc
 import logging
 import warnings
 
@@ -225,8 +224,6 @@ def _exports(place):
     export("export.dynamic_shapes.key", Scales(), (x,), dynamic_shapes={place("export.dynamic_shapes.key"): {0: dim}})
     for strict in (False, True):
         export("export.strict.exception", Checks(), (x,), strict=strict)
-    torch.export.draft_export(Branches(), (x,))
-    gc.collect()  # it does not close its log
     export(
         "export.preserved.module", Scales(), (x,), preserve_module_call_signature=(place("export.preserved.module"),)
     )

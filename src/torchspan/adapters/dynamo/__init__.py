@@ -15,7 +15,7 @@ from torchspan._base.errors import FAILED, guarded
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute, loaded, method
-from torchspan.adapters.dynamo import recorded, user_context
+from torchspan.adapters.dynamo import recorded
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.dynamo.workers import Workers
 from torchspan.adapters.imports import Imports
@@ -23,7 +23,6 @@ from torchspan.adapters.machinery.apply import apply_probes
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.engine import Engine, Undo
-from torchspan.phase import RUN_DISABLED, RUN_GRAPH, Phase
 from torchspan.probes import Call, Probe, Record, Tap, Target, signature_of
 from torchspan.probes.dynamo import PROBES, WORKERS
 from torchspan.redaction import message_table
@@ -31,25 +30,23 @@ from torchspan.redaction import message_table
 LIBRARY = "torch._dynamo"
 
 
-def install(engine: Engine, ports: Ports, imports: Imports, recorded_phases: Iterable[Phase] = ()) -> Undo:
+def install(engine: Engine, ports: Ports, imports: Imports, *, graph_runs: bool = False) -> Undo:
     """Hook into Dynamo, which has been imported, and into modules of Inductor once they are imported. Returns the undo.
 
     Args:
         imports: Reports imports in phases of Dynamo.
-        recorded_phases: The calls that are events at run time: `RUN_GRAPH`, `RUN_DISABLED`.
+        graph_runs: Whether the runs of compiled graphs are events.
     """
-    patches, phases = Patches("torch"), tuple(recorded_phases)
+    patches = Patches("torch")
     rows = [_resolved(probe, LIBRARY) for probe in PROBES]
     reported = next((row.original for row in rows if row.probe.action == Tap("dynamo:reported")), None)
     frames = Frames(engine, reported)
     imports.phase_here = frames.phase_here
     message_table.table()  # takes some milliseconds, which would otherwise delay the first call of a compiled function
     undo: list[Undo] = [patches.undo]
-    _hook(engine, patches, rows, frames, RUN_GRAPH in phases)
-    if RUN_DISABLED in phases:
-        engine.guard.around("hooking into torch.compiler.disable")(recorded.watch_disabled)(patches)
-    undo += [recorded.record(engine, ports, phase) for phase in phases]
-    engine.guard.call("naming traces to Dynamo", user_context.follow, patches, engine.guard, ports.traceparent)
+    _hook(engine, patches, rows, frames, graph_runs)
+    if graph_runs:
+        undo.append(recorded.record(engine, ports))
     workers = Workers(engine, frames)
     undo += [when_imported(probe.target.module, partial(_arrived, engine, workers, probe)) for probe in WORKERS]
 

@@ -116,7 +116,7 @@ _BACKEND = "backend_compile"
 """The phase in which other libraries work. Its event is open and current during that work."""
 _WHOLE = "entire_frame_compile"
 _ATTEMPT = "compile_attempt_"
-"""Prefix of the phases around each attempt at a frame. They only show that an attempt was made."""
+"""Prefix of the phases around each attempt at a frame. They are not phases themselves."""
 _CACHES = {_BACKEND: semconv.AOTAUTOGRAD_CACHE, "inductor_compile": semconv.INDUCTOR_CACHE}
 """Phases whose end reports the result of a cache lookup, and the attribute for the result."""
 
@@ -175,16 +175,14 @@ class _OpenCompilation(_OpenWork):
 class _OpenFrame(_OpenCompilation):
     """A frame.
 
-    attempts: number of times that Dynamo began to trace the frame. breaks: number of its graph breaks, by class. measured: Dynamo's
-    measurements so far, by Dynamo's names.
+    breaks: number of its graph breaks, by class. measured: Dynamo's measurements so far, by Dynamo's names.
     """
 
-    __slots__ = ("attempts", "breaks", "compiling", "measured")
+    __slots__ = ("breaks", "compiling", "measured")
 
     def __init__(self, event: Event, compiling: Compiling) -> None:
         super().__init__(FRAME, event)
         self.compiling = compiling
-        self.attempts = 0
         self.breaks: Counter[str] = Counter()
         self.measured: dict[str, Any] = {}
 
@@ -200,8 +198,6 @@ class _OpenFrame(_OpenCompilation):
         if left is not None and not self._is_left_by_a_break():
             self.broke(left)
         facts = {**self.facts, **ending.facts()}
-        if self.attempts:
-            facts[semconv.COMPILE_ATTEMPTS] = self.attempts
         if self.breaks:
             facts[semconv.GRAPH_BREAK_CLASSES] = list(self.breaks)
             facts[semconv.GRAPH_BREAK_COUNTS] = list(self.breaks.values())
@@ -276,7 +272,6 @@ class Frames:
         if type(report) is not dict or type(report["name"]) is not str or type(report["args"]) is not dict:
             return
         name, args, kind = report["name"], report["args"], report["ph"]
-        self._engine.settle()
         if kind == "B":
             self._begin(name, args, Observed(self._reported, (report,), {}))
         elif kind == "E":
@@ -344,14 +339,10 @@ class Frames:
             open_.append(self._begin_frame(_compile_id(args), observed))
         elif name == BACKWARD:
             open_.append(self._begin_backward(_compile_id(args), observed))
-        elif not open_ or name == _WHOLE:
+        elif not open_ or name == _WHOLE or name.startswith(_ATTEMPT):
             return
         elif isinstance(open_[-1], _Unobserved):
             open_.append(_Unobserved(name))
-        elif name.startswith(_ATTEMPT):
-            frame = self._innermost(_OpenFrame)
-            if frame is not None:
-                frame.attempts += 1
         elif name == _BACKEND:
             open_.append(self._begin_backend(observed))
         else:

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.export: applies its probes once its tracer is imported, by torch_tensorrt or by the first export.
-
-Draft exports have a separate module, which the first draft imports.
-"""
+"""torch.export: applies its probes once its tracer is imported, by torch_tensorrt or by the first export."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 
 from torchspan._base.errors import guarded
 from torchspan._base.patching import Patches
@@ -16,36 +12,30 @@ from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.adapters.machinery.wrap import Follow, WrapperFactory
 from torchspan.engine import Engine, Undo
-from torchspan.probes import Probe
 from torchspan.probes.export import PROBES
 
-_TRACER, _DRAFTS = LIBRARIES = ("torch.export._trace", "torch.export._draft_export")
-"""The modules whose import makes probes resolvable."""
+LIBRARY = "torch.export._trace"
+"""The module whose import makes the probes resolvable."""
 
 
-def install(engine: Engine, provenance: Provenance, library: str, *, follow: Follow | None = None) -> Undo:
-    """Hook into the part of torch.export that `library` defines, which has been imported. Returns the undo.
+def install(engine: Engine, provenance: Provenance, *, follow: Follow | None = None) -> Undo:
+    """Hook into torch.export, whose tracer has been imported. Returns the undo.
 
     Args:
         follow: Receives the modules of exported programs with engines, if their calls are to be followed.
     """
     patches = Patches("torch")
-    _hook(engine, provenance, patches, library, follow)
+    _hook(engine, provenance, patches, follow)
     return patches.undo
 
 
-def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
+def resolve_probes() -> list[ResolvedProbe]:
     """Every probe, resolved in the PyTorch that is loaded. Imports and changes nothing."""
-    version = version_of(sys.modules.get("torch"))
-    return [resolve(probe, version if _arrives_with(probe) in sys.modules else None, None) for probe in probes]
+    version = version_of(sys.modules.get("torch")) if LIBRARY in sys.modules else None
+    return [resolve(probe, version, None) for probe in PROBES]
 
 
 @guarded("hooking into torch.export", "guard")
-def _hook(engine: Engine, provenance: Provenance, patches: Patches, library: str, follow: Follow | None) -> None:
+def _hook(engine: Engine, provenance: Provenance, patches: Patches, follow: Follow | None) -> None:
     wrappers = Wrappers(factory=WrapperFactory(engine, provenance, follow=follow))
-    arrived = [probe for probe in PROBES if _arrives_with(probe) == library]
-    apply_probes(engine, patches, resolve_probes(arrived), wrappers)
-
-
-def _arrives_with(probe: Probe) -> str:
-    return _DRAFTS if probe.target.module == _DRAFTS else _TRACER
+    apply_probes(engine, patches, resolve_probes(), wrappers)

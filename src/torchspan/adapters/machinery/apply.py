@@ -28,7 +28,6 @@ from torchspan.probes import (
     Tally,
     Tap,
     Target,
-    Watch,
 )
 
 logger = Log("torchspan")
@@ -73,19 +72,17 @@ class Wrappers:
                 return self.taps[action.handler](target, original)
             case Runs():
                 return self.run(target, action, original)
-            case Watch():
-                return original
 
 
 def apply_probes(engine: Engine, patches: Patches, probes: Iterable[ResolvedProbe], wrap: Wrap) -> None:
-    """Replace the target of each probe that resolved and has an effect. Log a debug line for each probe that did not resolve."""
+    """Replace the target of each probe that resolved. Log a debug line for each probe that did not resolve."""
     functions = _Functions([], [])
     for resolved in probes:
         probe = resolved.probe
         if resolved.status != "resolved":
             reason = ", ".join(filter(None, (resolved.status, resolved.detail)))
             logger.debug("Not hooked: %s (%s)", probe.target, reason)
-        elif not isinstance(probe.action, Watch):
+        else:
             name = f"hooking {probe.target}"
             engine.guard.call(name, _replace, patches, functions, resolved, partial(wrap, probe))
     patches.replace_functions(functions.of_library, everywhere=functions.of_torch)

@@ -23,7 +23,6 @@ class Ports:
         parents: Finds the surroundings of frequent work.
         call_policy: Decides about calls of observed functions.
         sampling: Decides about runs of engines and of graphs.
-        traceparent: Returns the W3C traceparent of the current span, or an empty string if no span is current.
         companions: Run alongside recorded runs.
     """
 
@@ -32,7 +31,6 @@ class Ports:
     parents: ParentProbe
     call_policy: RunPolicy
     sampling: RunSampling
-    traceparent: Callable[[], str] = lambda: ""
     companions: tuple[Companion, ...] = ()
     annotate_again: Callable[[str, Mapping[str, Any], Attributes], None] = lambda _name, _emitted, _more: None
 

@@ -37,17 +37,9 @@ class BuildPhases:
 
     def start(self, name: str, parent: str | None, steps: int) -> None:
         """Begin a phase, below the phase called `parent` or below the build itself."""
-        facts: dict[str, Any] = {semconv.BUILD_PHASE_NAME: name, semconv.BUILD_PHASE_STEPS: steps}
+        facts: dict[str, Any] = {semconv.BUILD_PHASE_NAME: name}
         observed = Observed(self._reported_to, (name, parent, steps), {})
-        event = self._stack.begin(name, BUILD_PHASE, facts, target=name, parent_key=parent, observed=observed)
-        if event is not None:
-            event.additions[semconv.BUILD_PHASE_STEPS_DONE] = 0
-
-    def step(self, name: str) -> None:
-        """Count a completed step of a phase."""
-        event = self._stack.top(name)
-        if event is not None:
-            event.additions[semconv.BUILD_PHASE_STEPS_DONE] += 1
+        self._stack.begin(name, BUILD_PHASE, facts, target=name, parent_key=parent, observed=observed)
 
     def finish(self, name: str) -> None:
         """End a phase. Does nothing for a phase that has not begun."""
@@ -66,7 +58,6 @@ def monitor_for(trt: Any, engine: Engine, build: Event, inner: Any) -> tuple[Any
     """
     phases = BuildPhases(engine, build, trt.IProgressMonitor.phase_start)
     start = engine.guard.around("reporting a TensorRT phase")(phases.start)
-    step = engine.guard.around("counting a TensorRT step")(phases.step)
     finish = engine.guard.around("reporting the end of a TensorRT phase")(phases.finish)
 
     class ProgressMonitor(trt.IProgressMonitor):  # type: ignore[misc]  # made per build: the library is not imported here
@@ -79,7 +70,6 @@ def monitor_for(trt: Any, engine: Engine, build: Event, inner: Any) -> tuple[Any
                 inner.phase_start(phase_name, parent_phase, num_steps)
 
         def step_complete(self, phase_name: str, number: int) -> Any:
-            step(phase_name)
             return True if inner is None else inner.step_complete(phase_name, number)
 
         def phase_finish(self, phase_name: str) -> None:

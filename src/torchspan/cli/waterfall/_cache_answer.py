@@ -27,7 +27,9 @@ WHY = {
     _C.IGNORED: Why("withheld by the cache", "the cache's own check decides"),
     _C.UNREADABLE: Why("unreadable", "remove the entry, or correct the cache"),
     _C.MALFORMED_ENTRY: Why("not a cache entry", "correct the cache's check"),
-    _C.ENGINE_UNREADABLE: Why("unreadable engine", "remove the entry: other TensorRT, GPU or --engine-dir"),
+    _C.ENGINE_UNREADABLE: Why(
+        "unreadable engine", "remove the entry: other TensorRT or GPU, or without one another XDG_CACHE_HOME"
+    ),
     _C.REFIT_FAILED: Why("refit failed", "remove the entry"),
     _C.LARGER_THAN_CACHE: Why("larger than the cache", "raise engine_cache_size"),
     _C.CACHE_FULL: Why("cache full", "clear it, or raise engine_cache_size"),

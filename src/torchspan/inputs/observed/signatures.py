@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -95,12 +94,6 @@ class CallSignature:
                 f"Remove it with remove_inputs([{str(name)!r}]), or write the file with values."
             )
         return name.partition(".")[2] if self.is_extra(name) else name
-
-    def with_defaults(self, defaults: Mapping[str, Any]) -> CallSignature:
-        """The same parameters with these default values, by name."""
-        copied = copy.copy(self)
-        copied.defaults = dict(defaults)
-        return copied
 
     def in_order(self, names: set[str]) -> list[str]:
         """As the signature has them; those that `**kwargs` takes last, by name."""

@@ -24,11 +24,10 @@ MUTABLE = "mutable_module"
 
 
 def save(call: Call) -> Facts:
-    """`torch_tensorrt.save(module, file_path, output_format=, retrace=)`."""
+    """`torch_tensorrt.save(module, file_path, output_format=)`."""
     facts: Facts = {
         semconv.ENTRY_POINT: "torch_tensorrt.save",
         semconv.FILE_FORMAT: _format(call.get("output_format")),
-        semconv.SAVE_RETRACE: reading.switch(call.get("retrace")),
     }
     return without_none({**facts, **_engines(call.get("module"))})
 
@@ -36,16 +35,6 @@ def save(call: Call) -> Facts:
 def _format(value: Any) -> str:
     """The text that was given; `other` for a value that is not a text."""
     return value if type(value) is str else semconv.OTHER_VALUE
-
-
-def save_cross_compiled(call: Call) -> Facts:
-    """`save_cross_compiled_exported_program(gm, file_path)`."""
-    entry_point = "torch_tensorrt.dynamo.save_cross_compiled_exported_program"
-    return {
-        semconv.ENTRY_POINT: entry_point,
-        semconv.FILE_FORMAT: "exported_program",
-        **_engines(call.get("gm")),
-    }
 
 
 def save_mutable(call: Call) -> Facts:
@@ -65,11 +54,6 @@ def saved(call: Call, _result: Any, _scratch: Scratch) -> Facts:
 def load(call: Call) -> Facts:
     """`torch_tensorrt.load(file_path, format=)`. The content of the file is known afterwards."""
     return without_none({semconv.ENTRY_POINT: "torch_tensorrt.load", **_size(call)})
-
-
-def load_cross_compiled(call: Call) -> Facts:
-    """`load_cross_compiled_exported_program(file_path)`, which works only on Windows."""
-    return {semconv.ENTRY_POINT: "torch_tensorrt.load_cross_compiled_exported_program", **_size(call)}
 
 
 def load_mutable(call: Call) -> Facts:

@@ -109,11 +109,7 @@ def builder_config(call: Call) -> Facts:
             semconv.NETWORK_LAYERS: whole_number(attribute(network, "num_layers")),
             semconv.BUILDER_FLAGS: _flags(config),
             semconv.BUILDER_LEVEL: whole_number(attribute(config, "builder_optimization_level")),
-            semconv.BUILDER_TIMING_ITERATIONS: whole_number(attribute(config, "avg_timing_iterations")),
-            semconv.BUILDER_AUX_STREAMS: whole_number(attribute(config, "max_aux_streams")),
-            semconv.BUILDER_PROFILES: whole_number(attribute(config, "num_optimization_profiles")),
             semconv.BUILDER_WORKSPACE: _workspace(config),
-            semconv.TIMING_CACHE_SIZE_BEFORE: _timing_cache_size(config),
         }
     )
 
@@ -150,26 +146,12 @@ def _enumeration(thing: Any, name: str) -> Any:
     return getattr(sys.modules.get(reading.module_of(type(thing))), name, None)
 
 
-def _timing_cache_size(config: Any) -> int | None:
-    """Bytes of the timing cache; None without one.
-
-    TensorRT-RTX is not asked: there, every call about timing caches only logs a deprecation warning.
-    """
-    package: Any = sys.modules.get("tensorrt")
-    package = getattr(package, "_target_module", package)  # behind Torch-TensorRT's proxy
-    if getattr(package, "__name__", "") != "tensorrt" or vars(package).get("IBuilderConfig") is not type(config):
-        return None
-    cache = config.get_timing_cache()
-    return None if cache is None else int(cache.serialize().nbytes)
-
-
 def built(call: Call, result: Any, scratch: Scratch) -> Facts:
     """A serialized engine (IHostMemory), an engine or True; None or False if the build failed. The log has the reason."""
-    after: Facts = {semconv.TIMING_CACHE_SIZE_AFTER: _timing_cache_size(call.get("config", position=2))}
     if result is None or result is False:
         reason: Facts = {semconv.BUILD_ERROR: scratch.get(LAST_ERROR), semconv.BUILD_LOGGER: _logger_class(call)}
-        return without_none({semconv.ERROR_TYPE: BUILD_FAILED, **reason, **after})
-    return without_none({semconv.ENGINE_SIZE: reading.size(result), semconv.ENGINE_ID: engine_id(result), **after})
+        return without_none({semconv.ERROR_TYPE: BUILD_FAILED, **reason})
+    return without_none({semconv.ENGINE_SIZE: reading.size(result), semconv.ENGINE_ID: engine_id(result)})
 
 
 def _logger_class(call: Call) -> str | None:
@@ -235,7 +217,6 @@ def parsed(call: Call, result: Any, _scratch: Scratch) -> Facts:
     errors = [parser.get_error(index) for index in range(before.errors, parser.num_errors)]
     facts: Facts = {
         semconv.NETWORK_LAYERS: reading.whole_number(reading.attribute(before.network, "num_layers")),
-        semconv.PARSER_ERRORS: len(errors),
     }
     return without_none({**facts, **_failure(errors)} if failed else facts)
 

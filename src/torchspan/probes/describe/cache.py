@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -24,23 +23,22 @@ from torchspan.probes.describe.common import LIST_LIMIT, engine_id, without_none
 from torchspan.semconv import CacheReason
 
 # --- results of the engine cache's parts ----------------------------------------------------------------------------
-# Keys of the scratch space. READ: (seconds, result), where the result is FOUND, NOTHING or RAISED.
-READ: Key[tuple[float, Any]] = Key("cache_read")
+# Keys of the scratch space. READ is FOUND, NOTHING or RAISED.
+READ: Key[Any] = Key("cache_read")
 FOUND, NOTHING = "found", "nothing"
 ENTRY: Key[int] = Key("cache_entry")
 PACKED: Key[int] = Key("cache_packed")
 STORED_ID: Key[str | None] = Key("cache_stored_id")
 SETTINGS: Key[list[str]] = Key("cache_settings")
 INPUTS: Key[bool] = Key("cache_inputs")
-REFIT: Key[float] = Key("cache_refit")
-ENGINE: Key[bool] = Key("cache_engine")
-EVICTED: Key[tuple[int, int]] = Key("cache_evicted")
+REFIT: Key[bool] = Key("cache_refit")
+FREED: Key[int] = Key("cache_freed")
 NOT_STORED: Key[str] = Key("cache_not_stored")
 
 
-def count_read(scratch: Scratch, _call: Call, result: Any, duration_s: float) -> None:
+def count_read(scratch: Scratch, _call: Call, result: Any, _duration_s: float) -> None:
     """`BaseEngineCache.check(self, hash)`: the entry or None."""
-    scratch[READ] = (duration_s, RAISED if result is RAISED else NOTHING if result is None else FOUND)
+    scratch[READ] = RAISED if result is RAISED else NOTHING if result is None else FOUND
 
 
 def count_unpickled(scratch: Scratch, call: Call, _result: Any, _duration_s: float) -> None:
@@ -74,31 +72,19 @@ def count_input(scratch: Scratch, _call: Call, result: Any, _duration_s: float) 
         scratch[INPUTS] = True
 
 
-def count_refit(scratch: Scratch, call: Call, _result: Any, duration_s: float) -> None:
+def count_refit(scratch: Scratch, call: Call, _result: Any, _duration_s: float) -> None:
     """`_refit_single_trt_engine_with_gm(new_gm, old_engine, ...)`. Without an old engine, TensorRT could not read it."""
-    scratch[REFIT] = duration_s
-    scratch[ENGINE] = call.get("old_engine") is not None
+    scratch[REFIT] = call.get("old_engine") is not None
 
 
-def entries(call: Call) -> tuple[int, int]:
-    """How many entries a `DiskEngineCache` has, and the bytes it counts as free, before it clears some."""
-    cache = call.get("self")
-    folder = reading.text(attribute(cache, "engine_cache_dir"))
-    count = 0 if folder is None else sum(1 for _ in Path(folder).iterdir())
-    return count, free_bytes(call)
-
-
-def count_evicted(scratch: Scratch, call: Call, _result: Any, _duration_s: float) -> None:
+def count_freed(scratch: Scratch, call: Call, _result: Any, _duration_s: float) -> None:
     """`DiskEngineCache.clear_cache(self, needed_min_size)`."""
-    if call.before is None:
-        return
-    (count, free), (count_before, free_before) = entries(call), call.before
-    gone, freed = scratch.get(EVICTED, (0, 0))
-    scratch[EVICTED] = (gone + count_before - count, freed + free - free_before)
+    if call.before is not None:
+        scratch[FREED] = scratch.get(FREED, 0) + free_bytes(call) - call.before
 
 
 def free_bytes(call: Call) -> int:
-    """The bytes that a `DiskEngineCache` counts as free before it saves."""
+    """The bytes that a `DiskEngineCache` counts as free."""
     return reading.whole_number(attribute(call.get("self"), "available_engine_cache_size")) or 0
 
 
@@ -106,7 +92,7 @@ def count_saved(scratch: Scratch, call: Call, _result: Any, _duration_s: float) 
     """`DiskEngineCache.save(self, hash, blob)`, which reports a refusal only in its log. The free space shows it."""
     free, size = free_bytes(call), reading.size(call.get("blob"))
     total = reading.whole_number(attribute(call.get("self"), "total_engine_cache_size"))
-    freed = scratch.get(EVICTED, (0, 0))[1]
+    freed = scratch.get(FREED, 0)
     if call.before is None or size is None or total is None or free < call.before + freed:
         return
     if size > total:
@@ -163,13 +149,13 @@ def looked_up(call: Call, result: Any, scratch: Scratch) -> Facts:
     if result is not None:
         engine = attribute(result, "serialized_engine")
         facts: Facts = {semconv.ENGINE_SIZE: reading.size(engine), semconv.ENGINE_ID: engine_id(engine)}
-        return without_none({semconv.CACHE_RESULT: "hit", **facts, **_cost(scratch)})
+        return without_none({semconv.CACHE_RESULT: "hit", **facts, **_size(scratch)})
     unavailable = _unavailable(call)
     if unavailable:
         return {semconv.CACHE_RESULT: "disabled", semconv.CACHE_REASON: unavailable}
-    outcome = scratch.get(READ, (0.0, None))[1]
+    outcome = scratch.get(READ)
     if outcome is not FOUND and ENTRY not in scratch:
-        return {semconv.CACHE_RESULT: "miss", **cache_neighbors.facts(call), **_cost(scratch)}
+        return {semconv.CACHE_RESULT: "miss", **cache_neighbors.facts(call), **_size(scratch)}
     reason = CacheReason.OUTDATED_ENTRY if outcome is NOTHING else CacheReason.IGNORED
     return {
         **_rejected(reason, scratch),
@@ -180,32 +166,26 @@ def looked_up(call: Call, result: Any, scratch: Scratch) -> Facts:
 def lookup_failed(_call: Call, error: BaseException, scratch: Scratch) -> Facts:
     """An exception out of `pull_cached_engine`: an entry was rejected, unless it is an interrupt."""
     if not reading.is_a(error, Exception):
-        return _cost(scratch)
+        return _size(scratch)
     if SETTINGS in scratch:
         return {**_rejected(CacheReason.SETTINGS, scratch), semconv.CACHE_SETTINGS: scratch[SETTINGS]}
     if INPUTS in scratch:
         return _rejected(CacheReason.INPUTS, scratch)
     if REFIT in scratch:
-        return _rejected(CacheReason.REFIT_FAILED if scratch[ENGINE] else CacheReason.ENGINE_UNREADABLE, scratch)
+        return _rejected(CacheReason.REFIT_FAILED if scratch[REFIT] else CacheReason.ENGINE_UNREADABLE, scratch)
     if scratch.failed_child is not None:  # reading the engine is the only child before the refit
         return _rejected(CacheReason.ENGINE_UNREADABLE, scratch)
-    if scratch.get(READ, (0.0, None))[1] is not RAISED and _raised_by_library(reading.traceback_of(error)):
+    if scratch.get(READ) is not RAISED and _raised_by_library(reading.traceback_of(error)):
         return _rejected(CacheReason.MALFORMED_ENTRY, scratch)
     return _rejected(CacheReason.UNREADABLE, scratch)
 
 
 def _rejected(reason: str, scratch: Scratch) -> Facts:
-    return {semconv.CACHE_RESULT: "rejected", semconv.CACHE_REASON: reason, **_cost(scratch)}
+    return {semconv.CACHE_RESULT: "rejected", semconv.CACHE_REASON: reason, **_size(scratch)}
 
 
-def _cost(scratch: Scratch) -> Facts:
-    return without_none(
-        {
-            semconv.CACHE_ENTRY_SIZE: scratch.get(ENTRY),
-            semconv.CACHE_READ_DURATION: _read_s(scratch),
-            semconv.CACHE_REFIT_DURATION: scratch.get(REFIT),
-        }
-    )
+def _size(scratch: Scratch) -> Facts:
+    return without_none({semconv.CACHE_ENTRY_SIZE: scratch.get(ENTRY)})
 
 
 def _unavailable(call: Call) -> str | None:
@@ -229,7 +209,7 @@ def inserted(call: Call, result: Any, scratch: Scratch) -> Facts:
     refusal = scratch.get(NOT_STORED) if reading.switch(result) else _unavailable(call)
     if refusal is not None or not reading.switch(result):
         return without_none({semconv.CACHE_INSERTED: "refused", semconv.CACHE_REASON: refusal, **_stored(scratch)})
-    refreshed = scratch.get(READ, (0.0, None))[1] is FOUND
+    refreshed = scratch.get(READ) is FOUND
     return {semconv.CACHE_INSERTED: "refreshed" if refreshed else "inserted", **_stored(scratch)}
 
 
@@ -245,19 +225,4 @@ def insertion_failed(_call: Call, error: BaseException, scratch: Scratch) -> Fac
 
 
 def _stored(scratch: Scratch) -> Facts:
-    gone, freed = scratch.get(EVICTED) or (None, None)
-    return without_none(
-        {
-            semconv.CACHE_ENTRY_SIZE: scratch.get(PACKED),
-            semconv.ENGINE_ID: scratch.get(STORED_ID),
-            semconv.CACHE_READ_DURATION: _read_s(scratch),
-            semconv.CACHE_EVICTED: gone,
-            semconv.CACHE_EVICTED_SIZE: freed,
-        }
-    )
-
-
-def _read_s(scratch: Scratch) -> float | None:
-    """Seconds that reading the entry took; None if nothing was read."""
-    read = scratch.get(READ)
-    return None if read is None else read[0]
+    return without_none({semconv.CACHE_ENTRY_SIZE: scratch.get(PACKED), semconv.ENGINE_ID: scratch.get(STORED_ID)})

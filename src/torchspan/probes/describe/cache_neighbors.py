@@ -68,10 +68,7 @@ def facts(call: Call) -> Facts:
         return {}
     other_settings = {neighbor.settings for neighbor in entries if neighbor.inputs == wanted.inputs}
     differences = list(_differences(call.get("settings"), wanted.settings, other_settings))[:LIST_LIMIT]
-    result: Facts = {
-        semconv.CACHE_REASON: CacheReason.OTHER_SETTINGS if other_settings else CacheReason.OTHER_INPUTS,
-        semconv.CACHE_NEIGHBORS: len(entries),
-    }
+    result: Facts = {semconv.CACHE_REASON: CacheReason.OTHER_SETTINGS if other_settings else CacheReason.OTHER_INPUTS}
     if differences:
         result[semconv.CACHE_NEIGHBOR_SETTINGS] = [difference.name for difference in differences]
         result[semconv.CACHE_NEIGHBOR_STORED] = [difference.stored for difference in differences]
@@ -79,11 +76,11 @@ def facts(call: Call) -> Facts:
     return result
 
 
-def _hash(value: Any) -> _Hash | None:
-    if type(value) is not str or not value or len(value) % _PARTS:
+def _hash(text: Any) -> _Hash | None:
+    if type(text) is not str or not text or len(text) % _PARTS:
         return None
-    length = len(value) // _PARTS
-    return _Hash(value[:length], value[length : 2 * length], value[2 * length :])
+    length = len(text) // _PARTS
+    return _Hash(text[:length], text[length : 2 * length], text[2 * length :])
 
 
 def _folder(cache: Any) -> str | None:
@@ -116,27 +113,27 @@ def _differences(settings: Any, hashed: str, others: set[str]) -> Iterator[_Diff
         return
 
     def hash_with(**changed: Any) -> Any:
-        texts = [text(value) for value in {**values, **changed}.values()]
+        texts = [text(setting) for setting in {**values, **changed}.values()]
         return digest(pickletools.optimize(pickle.dumps(texts)))
 
     if hash_with() != hashed:  # another version of the library hashes in another way
         return
-    for name, value in values.items():
-        for other in _alternatives(settings, name, value):
+    for name, setting in values.items():
+        for other in _alternatives(settings, name, setting):
             if hash_with(**{name: other}) in others:
-                yield _Difference(name, _shown(name, other), _shown(name, value))
+                yield _Difference(name, _shown(name, other), _shown(name, setting))
 
 
-def _alternatives(settings: Any, name: str, value: Any) -> Iterator[Any]:
+def _alternatives(settings: Any, name: str, setting: Any) -> Iterator[Any]:
     """Other values that the setting may have: those of its type, and the library's default."""
-    if type(value) is bool:
-        yield not value
+    if type(setting) is bool:
+        yield not setting
         return
-    kind: Any = type(value)
-    kinds = list(kind) if is_a(value, enum.Enum) and reading.is_of_library(kind) else ()
+    kind: Any = type(setting)
+    kinds = list(kind) if is_a(setting, enum.Enum) and reading.is_of_library(kind) else ()
     candidates = (*kinds, *_LEVELS.get(name, ()), *_precisions(name), *_default(settings, name))
     by_text = {str(candidate): candidate for candidate in candidates}  # the hash is made from texts
-    yield from (dtype for text, dtype in by_text.items() if text != str(value))
+    yield from (dtype for text, dtype in by_text.items() if text != str(setting))
 
 
 def _precisions(name: str) -> tuple[Any, ...]:
@@ -158,16 +155,20 @@ def _default(settings: Any, name: str) -> tuple[Any, ...]:
     return ()
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(name: str, setting: Any) -> str:
     """The value of a boolean, a number, an enumeration or a data type; `?` for anything else, which may be the program's."""
-    is_listed = reading.is_of_library(type(value)) or (name in _TEXTS and type(value) is str)
-    return str(value) if value is None or reading.exactly(value, bool, int, float) or is_listed else "?"
+    is_listed = reading.is_of_library(type(setting)) or (name in _TEXTS and type(setting) is str)
+    return str(setting) if setting is None or reading.exactly(setting, bool, int, float) or is_listed else "?"
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(setting: Any) -> bool:
     """Whether making a text of it, as the library does for its hash, runs no code of the program."""
-    if reading.exactly(value, list, tuple, set, frozenset):
-        return all(map(_is_plain, value))
-    if type(value) is dict:
-        return all(map(_is_plain, (*value.keys(), *value.values())))
-    return value is None or reading.exactly(value, bool, int, float, str, bytes) or reading.is_of_library(type(value))
+    if reading.exactly(setting, list, tuple, set, frozenset):
+        return all(map(_is_plain, setting))
+    if type(setting) is dict:
+        return all(map(_is_plain, (*setting.keys(), *setting.values())))
+    return (
+        setting is None
+        or reading.exactly(setting, bool, int, float, str, bytes)
+        or reading.is_of_library(type(setting))
+    )

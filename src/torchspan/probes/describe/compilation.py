@@ -296,12 +296,11 @@ def program_given(name: str) -> Callable[[Call], Any]:
 
 # --- new weights for built engines ----------------------------------------------------------------------------------
 def refit_module_weights(call: Call) -> Facts:
-    """`torch_tensorrt.dynamo.refit_module_weights(compiled_module, new_weight_module, in_place=)`."""
+    """`torch_tensorrt.dynamo.refit_module_weights(compiled_module, new_weight_module)`."""
     return without_none(
         {
             semconv.ENTRY_POINT: "torch_tensorrt.dynamo.refit_module_weights",
             semconv.MODEL_CLASS: model_class(call.get("new_weight_module")),
-            semconv.REFIT_IN_PLACE: reading.switch(call.get("in_place")),
         }
     )
 
@@ -312,7 +311,6 @@ def mutable_refit(call: Call) -> Facts:
         {
             semconv.ENTRY_POINT: "torch_tensorrt.MutableTorchTensorRTModule",
             semconv.MODEL_CLASS: model_class(attribute(call.get("self"), "original_model")),
-            semconv.REFIT_IN_PLACE: True,
         }
     )
 

@@ -46,16 +46,9 @@ def convert(call: Call) -> Facts:
 
 
 def interpreted(_call: Call, result: Any, _scratch: Scratch) -> Facts:
-    """`SerializedInterpreterResult`: the engine's bytes and outputs."""
-    serialized, outputs = attribute(result, "serialized_engine"), reading.entries(attribute(result, "output_names"))
-    return without_none(
-        {
-            semconv.ENGINE_SIZE: reading.size(serialized),
-            semconv.ENGINE_ID: engine_id(serialized),
-            semconv.ENGINE_OUTPUTS: None if outputs is None else len(outputs),
-            semconv.OUTPUT_ALLOCATOR: reading.switch(attribute(result, "requires_output_allocator")),
-        }
-    )
+    """`SerializedInterpreterResult`: the engine's bytes."""
+    serialized = attribute(result, "serialized_engine")
+    return without_none({semconv.ENGINE_SIZE: reading.size(serialized), semconv.ENGINE_ID: engine_id(serialized)})
 
 
 def count_converter(scratch: Scratch, call: Call, _result: Any, duration_s: float) -> None:
@@ -75,13 +68,8 @@ def network(call: Call, _result: Any, scratch: Scratch) -> Facts:
     """The network that `_construct_trt_network_def(self)` made, and what the converters took."""
     net = attribute(attribute(call.get("self"), "ctx"), "net")
     slowest = sorted(scratch.get(CONVERTERS, {}).items(), key=lambda row: -row[1][1])[:LIST_LIMIT]
-    sizes: Facts = {
-        semconv.NETWORK_LAYERS: whole_number(attribute(net, "num_layers")),
-        semconv.NETWORK_INPUTS: whole_number(attribute(net, "num_inputs")),
-        semconv.NETWORK_OUTPUTS: whole_number(attribute(net, "num_outputs")),
-    }
     return {
-        **without_none(sizes),
+        **without_none({semconv.NETWORK_LAYERS: whole_number(attribute(net, "num_layers"))}),
         semconv.CONVERTER_OPERATORS: [name for name, _ in slowest],
         semconv.CONVERTER_COUNTS: [count for _, (count, _) in slowest],
         semconv.CONVERTER_DURATIONS: [seconds for _, (_, seconds) in slowest],
@@ -134,16 +122,7 @@ def timing_cache_in(call: Call) -> Facts:
     if _has_no_timing_cache():
         return {}
     size = file_size(call.get("timing_cache_path"))
-    return without_none(
-        {semconv.TIMING_CACHE_FILE: "created" if size is None else "read", semconv.TIMING_CACHE_SIZE_BEFORE: size}
-    )
-
-
-def timing_cache_out(call: Call, _result: Any, _scratch: Scratch) -> Facts:
-    """`TRTInterpreter._save_timing_cache(self, builder_config, timing_cache_path)`: what it wrote."""
-    if _has_no_timing_cache():
-        return {}
-    return without_none({semconv.TIMING_CACHE_SIZE_AFTER: file_size(call.get("timing_cache_path"))})
+    return {semconv.TIMING_CACHE_FILE: "created" if size is None else "read"}
 
 
 def _has_no_timing_cache() -> bool:

@@ -16,7 +16,6 @@ from typing import Any
 
 from torchspan._base import reading
 from torchspan._base.reading import attribute
-from torchspan._base.scratch import Key
 from torchspan.probes._call import Call
 from torchspan.probes.describe.common import LIST_LIMIT, NESTING_LIMIT, VISITS_LIMIT
 
@@ -24,35 +23,14 @@ _UNBOUNDED = "int_oo"
 """PyTorch's own word for no limit (torch/utils/_sympy/numbers.py)."""
 
 
-NAMED: Key[dict[str, str]] = Key("named dimensions")
-"""What `named_dimensions` finds in the specification that PyTorch makes of an object such as a `ShapesCollection`."""
-
-
-def asked(call: Call) -> list[str] | None:
-    """`listed` for the arguments of `torch.export.export(mod, ..., dynamic_shapes=)` and similar functions."""
-    return listed(call.get("mod"), call.get("dynamic_shapes"))
-
-
-def listed(model: Any, shapes: Any) -> list[str] | None:
+def asked(model: Any, shapes: Any) -> list[str] | None:
     """The first `LIST_LIMIT` dimensions that are to be dynamic, each with its range or its hint; None if there is none.
 
     Args:
         shapes: The specification, as `torch.export.export` takes it.
     """
-    first: dict[int, str] = {}
-    dimensions = []
-    for where, size in itertools.islice(_dimensions(model, shapes), LIST_LIMIT):
-        wanted = _wanted(size)
-        if wanted is None:
-            continue
-        origin, relation = (
-            (attribute(size, "root"), "derived from") if reading.has(size, "root") else (size, "equal to")
-        )
-        same_as = first.get(id(origin))
-        dimensions.append(f"{where}: {wanted}" if same_as is None else f"{where}: {wanted}, {relation} {same_as}")
-        if _is_dimension(size):
-            first.setdefault(id(size), where)
-    return dimensions or None
+    wanted = ((where, _wanted(size)) for where, size in itertools.islice(_dimensions(model, shapes), LIST_LIMIT))
+    return [f"{where}: {size}" for where, size in wanted if size is not None] or None
 
 
 def named_dimensions(model: Any, shapes: Any) -> dict[str, str]:

@@ -57,7 +57,6 @@ def run_context(context: Any, _tensors: Any, first: bool) -> Facts:
     names = [name for name in tensors if engine.get_tensor_mode(name).name == "INPUT"][:LIST_LIMIT]
     return {
         semconv.RUN_FIRST: first,
-        semconv.RUN_PROFILE: context.active_optimization_profile,
         semconv.RUN_SHAPES: [shape_list(context.get_tensor_shape(name)) or UNKNOWN for name in names],
         semconv.RUN_DTYPES: [tensorrt_dtype(engine.get_tensor_dtype(name)) for name in names],
         **stand_in(context),
@@ -78,9 +77,6 @@ def new_context(call: Call) -> Facts:
     engine = call.args[0] if call.args else None
     return without_none(
         {
-            semconv.CONTEXT_LAYERS: whole_number(attribute(engine, "num_layers")),
-            semconv.CONTEXT_TENSORS: whole_number(attribute(engine, "num_io_tensors")),
-            semconv.CONTEXT_PROFILES: whole_number(attribute(engine, "num_optimization_profiles")),
             semconv.CONTEXT_MEMORY: whole_number(attribute(engine, "device_memory_size_v2")),
             **stand_in(engine),
         }

@@ -17,7 +17,7 @@ from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import place
 from torchspan.probes.describe.common import LIST_LIMIT, operator_name, without_none
-from torchspan.probes.describe.dynamic_shapes import NAMED, named_dimensions, of_source
+from torchspan.probes.describe.dynamic_shapes import named_dimensions, of_source
 from torchspan.redaction.raised import text_of
 from torchspan.semconv import ExportFailure
 
@@ -58,14 +58,14 @@ _MADE = re.compile(r'Sym\([^"\n]*\)" = (?P<operator>torch\.ops\.[\w.]+)\(')
 """In the exception's graph: an operator whose result is a number that depends on data."""
 
 
-def export(call: Call, error: BaseException, scratch: Scratch) -> Facts:
+def export(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
     """`torch.export.export(mod, args, ..., dynamic_shapes=)` that raised. For exceptions that are not torch's, only class and place."""
     stack = reading.instance_dict(error).get("real_stack")  # of Dynamo, which runs no frame of the model
     origin = place.of_traceback(reading.traceback_of(error)) or place.of_summaries(stack)
     facts: Facts = {} if origin is None else origin.facts()
     cause = f"{semconv.class_name(type(error))}{ExportFailure.RAISED}"
     if reading.is_of_library(type(error)):
-        operator, violated = _operator(error), _violated(text_of(error)[:_SEARCHED], call, scratch)[:LIST_LIMIT]
+        operator, violated = _operator(error), _violated(text_of(error)[:_SEARCHED], call)[:LIST_LIMIT]
         facts[semconv.EXPORT_FAILED_OPERATOR] = operator
         facts[semconv.VIOLATED_CONSTRAINTS] = violated or None
         cause = _violation(violated) or _about_operator(error, operator) or _refusal(error) or cause
@@ -115,10 +115,10 @@ def _operator(error: BaseException) -> str | None:
     return mentions[-1]["operator"] if mentions else None
 
 
-def _violated(message: str, call: Call, scratch: Scratch) -> list[str]:
+def _violated(message: str, call: Call) -> list[str]:
     if "Constraints violated" not in message:
         return []
-    names = scratch.get(NAMED) or named_dimensions(call.get("mod"), call.get("dynamic_shapes"))
+    names = named_dimensions(call.get("mod"), call.get("dynamic_shapes"))
     facts = {}
     for pattern, kind in _VIOLATIONS:
         for match in pattern.finditer(message):

@@ -168,10 +168,6 @@ def _type(reason: str) -> str | None:
 
 
 # ------------------------------------------------------------------------------------------------------------------
-RESTARTS_LIMIT = 20
-"""Reasons of restarts that are listed."""
-
-
 def function(code: Any, receiver: type | None = None) -> Facts:
     """The function whose code Dynamo compiles. For a resumed frame, Dynamo's name for the rest of it.
 
@@ -192,15 +188,11 @@ def function(code: Any, receiver: type | None = None) -> Facts:
 
 
 def summary(metrics: Any, code: Any) -> Facts:
-    """The facts in `CompilationMetrics` about a frame of `code`: sizes, restarts, and the failure."""
+    """The facts in `CompilationMetrics` about a frame of `code`: sizes, and the failure."""
     return without_none(
         {
             semconv.GUARDS_COUNT: _number(metrics, "guard_count"),
             semconv.GRAPH_OPERATORS: _number(metrics, "graph_op_count"),
-            semconv.GRAPH_NODES: _number(metrics, "graph_node_count"),
-            semconv.GRAPH_INPUTS: _number(metrics, "graph_input_count"),
-            semconv.COMPILE_ENTRIES: _number(metrics, "cache_size"),
-            semconv.RESTART_REASONS: _restarts(metrics) or None,
             semconv.COMPILE_FAILURE_REASON: _reason(attribute(metrics, "fail_reason")),
             semconv.COMPILE_FAILURE_FILE: reading.text(attribute(metrics, "fail_user_frame_filename")),
             semconv.COMPILE_FAILURE_LINE: _number(metrics, "fail_user_frame_lineno"),
@@ -234,13 +226,6 @@ def _number(metrics: Any, name: str) -> int | None:
 def _reason(text: Any) -> LibraryMessage | None:
     phrase = reading.text(text)
     return None if phrase is None else messages.of_dynamo_reason(phrase)
-
-
-def _restarts(metrics: Any) -> list[LibraryMessage]:
-    """In the alphabetical order of what leaves of them: Dynamo keeps a set, and an order of whole texts would depend on their words."""
-    texts = filter(None, map(reading.text, reading.entries(attribute(metrics, "restart_reasons")) or []))
-    reasons = map(messages.of_dynamo_reason, texts)
-    return sorted(reasons, key=lambda reason: (str(reason), reason.whole))[:RESTARTS_LIMIT]
 
 
 _GAVE_UP = frozenset({"Unsupported", "SkipFrame"})

@@ -9,11 +9,10 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base import reading
-from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import fallback
-from torchspan.probes.describe.common import LIST_LIMIT, calls, children, graph_of, nodes, operator_name
+from torchspan.probes.describe.common import calls, children, graph_of, nodes
 from torchspan.probes.describe.compilation import ENGINE_PREFIX
 
 Facts = dict[str, Any]
@@ -28,7 +27,7 @@ def split(_call: Call, result: Any, scratch: Scratch) -> Facts:
     """(partitioned graph, support tester) of the fast and the global partitioner."""
     if type(result) is not tuple or len(result) != 2:
         return {}
-    graph, support = result
+    graph = result[0]
     verdicts = scratch.get(fallback.VERDICTS, {})
     converted, left = _sides(graph)
     planned, total = sum(node.name in verdicts for node in converted), len(verdicts)
@@ -38,18 +37,11 @@ def split(_call: Call, result: Any, scratch: Scratch) -> Facts:
         semconv.COVERAGE: planned / total if total else 0.0,
         **left_in_torch,
     }
-    supported = [
-        (operator_name(name), number) for name, number in reading.pairs(attribute(support, "supported_operators"))
-    ]
-    counts = [(name, number) for name, number in supported if type(number) is int]
-    ranked = sorted(counts, key=lambda row: (-row[1], row[0]))[:LIST_LIMIT]
     return {
         **subgraphs(_call, graph, scratch),
         semconv.OPERATORS_TOTAL: total,
         semconv.OPERATORS_SUPPORTED: sum(verdict == fallback.SUPPORTED for verdict in verdicts.values()),
         semconv.OPERATORS_PLANNED: planned,
-        semconv.SUPPORTED_NAMES: [name for name, _ in ranked],
-        semconv.SUPPORTED_COUNTS: [count for _, count in ranked],
         **left_in_torch,
     }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from torchspan import phase
-from torchspan.probes._actions import Record, Tap, Watch
+from torchspan.probes._actions import Record, Tap
 from torchspan.probes._probe import Function, Lock, Method, Probe
 
 row = partial(Probe, library="torch")
@@ -29,16 +29,6 @@ PROBES: tuple[Probe, ...] = (
         target=Method("torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break"),
         action=Tap("dynamo:broke"),
         why="each graph break with its type and place, including those that leave the whole frame to Python, which are in no list",
-    ),
-    row(
-        target=Function("torch._C._dynamo.eval_frame:set_guard_complete_hook"),
-        action=Watch(),
-        why="sets the hook that is called at each call of a compiled frame; these calls are counted while metrics are read",
-    ),
-    row(
-        target=Function("torch._dynamo.utils:get_hook_for_recompile_user_context"),
-        action=Watch(),
-        why="makes Dynamo keep the trace of a frame's compilation, for TORCH_TRACE and tlparse",
     ),
     row(
         target=Method("torch._dynamo.output_graph:OutputGraph.call_user_compiler"),

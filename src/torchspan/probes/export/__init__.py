@@ -6,14 +6,11 @@ from __future__ import annotations
 from functools import partial
 
 from torchspan import phase, semconv
-from torchspan.probes._actions import Annotate, Record, Shares, Step
+from torchspan.probes._actions import Record, Shares, Step
 from torchspan.probes._probe import Function, Method, Probe
 from torchspan.probes.describe import compilation, export, export_failure
 
 _row = partial(Probe, library="torch")
-
-_TRACE_SHARES = Shares((phase.TRACE,), keys=(semconv.EXPORT_FAILED_REASON,))
-"""What the trace around an export receives as well."""
 
 PROBES: tuple[Probe, ...] = (
     _row(
@@ -24,27 +21,10 @@ PROBES: tuple[Probe, ...] = (
             end=export.exported,
             failed=export_failure.export,
             remembers_result=True,
-            shares=_TRACE_SHARES,
+            shares=Shares((phase.TRACE,), keys=(semconv.EXPORT_FAILED_REASON,)),
         ),
         why="from module to exported program, for every caller; `torch.export.export` looks it up in its module at each "
         "call, so the export that imports that module is seen as well; the compilation of the program links to it",
-    ),
-    _row(
-        target=Function("torch.export._draft_export:draft_export"),
-        action=Record(
-            phase.EXPORT,
-            start=export.draft,
-            end=export.drafted,
-            failed=export_failure.export,
-            remembers_result=True,
-            shares=_TRACE_SHARES,
-        ),
-        why="an export that continues where another one fails: it exports again, and reports what it ignored",
-    ),
-    _row(
-        target=Function("torch.export._trace:_process_export_inputs"),
-        action=Annotate((phase.EXPORT,), end=export.resolved),
-        why="the dynamic dimensions that PyTorch makes of a `ShapesCollection` or of `AdditionalInputs`",
     ),
     _row(
         target=Function("torch.export._trace:_export_to_torch_ir"),
@@ -60,8 +40,8 @@ PROBES: tuple[Probe, ...] = (
         target=Method("torch.export:ExportedProgram.run_decompositions"),
         action=Record(
             phase.DECOMPOSE,
-            start=export.decompose,
-            end=export.decomposed,
+            start=compilation.graph_in,
+            end=compilation.graph_out,
             within=phase.LOWERING,
             elsewhere=phase.EXPORT_DECOMPOSE,
         ),

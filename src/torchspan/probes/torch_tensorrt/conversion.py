@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from torchspan import phase, semconv
-from torchspan.probes._actions import Annotate, Record, Shares, Step, Tally, Tap, Watch
-from torchspan.probes._probe import Function, InnerName, Method, Probe, WatchedObject, torch_tensorrt_probe
+from torchspan.probes._actions import Annotate, Record, Shares, Step, Tally, Tap
+from torchspan.probes._probe import Function, InnerName, Method, Probe, torch_tensorrt_probe
 from torchspan.probes.describe import cache, conversion, failure
 
 _CONVERT = (
@@ -88,18 +88,13 @@ _CONVERT = (
     ),
     torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo._engine_cache:DiskEngineCache.clear_cache"),
-        action=Tally((phase.CACHE_INSERT,), cache.count_evicted, before=cache.entries),
-        why="entries removed for a new one",
+        action=Tally((phase.CACHE_INSERT,), cache.count_freed, before=cache.free_bytes),
+        why="the room that entries leave for a new one, without which a refused entry would look stored",
     ),
     torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo._engine_cache:DiskEngineCache.save"),
         action=Tally((phase.CACHE_INSERT,), cache.count_saved, before=cache.free_bytes),
         why="a refused entry is a line in the log and counts as inserted",
-    ),
-    torch_tensorrt_probe(
-        target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter.run"),
-        action=Watch(),
-        why="runs network, configuration and build in this order; each has its own hook",
     ),
     torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._construct_trt_network_def"),
@@ -112,20 +107,9 @@ _CONVERT = (
         why="converter time by kind of operator; converters come from a registry, not by name",
     ),
     torch_tensorrt_probe(
-        target=WatchedObject("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRT_INTERPRETER_CALL_PRE_OBSERVER"),
-        action=Watch(),
-        why="the library's only observer; it fires where construct_network starts, and only in the thread that "
-        "registered (its callbacks are in a context variable)",
-    ),
-    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.observer:Observer.observe"),
         action=Tap("observers:observe"),
         why="the library's observers, and functions that a program decorates with its @observable, in every thread",
-    ),
-    torch_tensorrt_probe(
-        target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._populate_trt_builder_config"),
-        action=Step(),
-        why="the builder's configuration, which is read when the build starts",
     ),
     torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._create_timing_cache"),
@@ -134,7 +118,7 @@ _CONVERT = (
     ),
     torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._save_timing_cache"),
-        action=Step(annotate=Annotate((phase.CONVERT,), end=conversion.timing_cache_out)),
+        action=Step(),
         why="writing the timing cache (nothing on TensorRT-RTX)",
     ),
     torch_tensorrt_probe(

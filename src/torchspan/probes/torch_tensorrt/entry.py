@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.probes._actions import Annotate, Record, Shares, Step, Watch
+from torchspan.probes._actions import Annotate, Record, Shares, Step
 from torchspan.probes._probe import Function, Method, Probe, torch_tensorrt_probe
 from torchspan.probes.describe import artifacts, compilation
 
@@ -31,16 +31,6 @@ _ENTRY = (
             follows=compilation.compiled_module,
         ),
         why="torch_tensorrt.dynamo.compile; below torch_tensorrt.compile it adds its settings to that span",
-    ),
-    torch_tensorrt_probe(
-        target=Function("torch_tensorrt.dynamo.backend.backends:torch_tensorrt_backend"),
-        action=Watch(),
-        why="the entry 'tensorrt' of Dynamo's registry; replacing it there would remove its tags",
-    ),
-    torch_tensorrt_probe(
-        target=Function("torch_tensorrt.dynamo.backend.backends:aot_torch_tensorrt_aten_backend"),
-        action=Watch(),
-        why="hands every torch.compile graph to _pretraced_backend, directly or through aot_autograd",
     ),
     torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.backend.backends:_pretraced_backend"),
@@ -131,11 +121,6 @@ _OTHER_ENTRIES = (
         why="torch_tensorrt.save, every format",
     ),
     torch_tensorrt_probe(
-        target=Function("torch_tensorrt.dynamo._compiler:save_cross_compiled_exported_program"),
-        action=Record(phase.SAVE, start=artifacts.save_cross_compiled, end=artifacts.saved),
-        why="saves what was compiled for Windows",
-    ),
-    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.save"),
         action=Record(phase.SAVE, start=artifacts.save_mutable, end=artifacts.saved),
         why="saves a mutable module",
@@ -149,11 +134,6 @@ _OTHER_ENTRIES = (
         target=Function("torch_tensorrt._compile:load"),
         action=Record(phase.LOAD, start=artifacts.load, end=artifacts.loaded),
         why="torch_tensorrt.load: tries torch.export.load, then torch.jit.load",
-    ),
-    torch_tensorrt_probe(
-        target=Function("torch_tensorrt.dynamo._compiler:load_cross_compiled_exported_program"),
-        action=Record(phase.LOAD, start=artifacts.load_cross_compiled, end=artifacts.loaded),
-        why="loads, on Windows, what was compiled for Windows",
     ),
     torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.load"),

@@ -30,42 +30,9 @@ _TRACE_AND_LOWER = (
         why="the stand-in for a GPU calls it for a CPU's attention, and the compilation names the operator",
     ),
     torch_tensorrt_probe(
-        target=Function("torch_tensorrt.dynamo.lowering._buffer_lifting:lift_mutated_buffers"),
-        action=Step(),
-        since=(2, 14),
-        why="turns mutated buffers into engine inputs",
-    ),
-    torch_tensorrt_probe(
-        target=Function("torch_tensorrt.dynamo.lowering._buffer_lifting:inline_lifted_buffers_into_gm"),
-        action=Step(),
-        since=(2, 14),
-        why="restores the mutated buffers after conversion",
-    ),
-    torch_tensorrt_probe(
-        target=Function("torch_tensorrt.dynamo.backend.backends:fold_get_attr_item_calls"),
-        action=Step(),
-        since=(2, 12),
-        why="torch.compile only: before AOT tracing",
-    ),
-    torch_tensorrt_probe(
-        target=Function("torch_tensorrt.dynamo.backend.backends:repair_input_aliasing"),
-        action=Step(),
-        why="torch.compile only: before AOT tracing",
-    ),
-    torch_tensorrt_probe(
-        target=Function("torch_tensorrt.dynamo.backend.backends:remove_detach"),
-        action=Step(),
-        why="torch.compile only: called directly, not through the pass manager",
-    ),
-    torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.backend.backends:aot_export_joint_simple"),
         action=Record(phase.DECOMPOSE, start=compilation.graph_in, end=compilation.graph_out),
         why="torch.compile's decomposition: AOTAutograd traces the graph to ATen",
-    ),
-    torch_tensorrt_probe(
-        target=Function("torch_tensorrt.dynamo.backend.backends:remove_sym_nodes"),
-        action=Step(),
-        why="torch.compile only: after AOT tracing",
     ),
     torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.lowering.passes._aten_lowering_pass:post_lowering"),

@@ -67,11 +67,6 @@ _PARTITION = (
         action=Step(),
         why="computes the shapes of each engine's inputs",
     ),
-    torch_tensorrt_probe(
-        target=Function("torch_tensorrt.dynamo._DryRunTracker:dryrun_stats_display"),
-        action=Step(),
-        why="the library's own report, with which tests compare torchspan's counts",
-    ),
 )
 
 PROBES: tuple[Probe, ...] = _PARTITION

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.probes._actions import Arguments, Creates, Record, Runs, Step, Tap, Watch
+from torchspan.probes._actions import Arguments, Creates, Record, Runs, Step, Tap
 from torchspan.probes._probe import CustomOperator, Method, Probe, torch_tensorrt_probe
 from torchspan.probes.describe import conversion, execution
 
@@ -39,12 +39,6 @@ _RUN = (
         why="every engine of the Python runtime is made here, including loaded ones; its first run is always recorded",
     ),
     torch_tensorrt_probe(
-        target=Method("torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine.execute"),
-        action=Watch(),
-        since=(2, 13),
-        why="called by the operator in the Python runtime; the C++ runtime has no such place, so the operator is hooked",
-    ),
-    torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine._create_execution_context"),
         action=Step(),
         since=(2, 13),
@@ -60,11 +54,6 @@ _RUN = (
         since=(2, 13),
         why="one run of one engine: the operator that modules, recompiled programs and reloaded programs call; its "
         "Python entry is replaced (torch._ops), so graphs do not break and fake tensors are left alone",
-    ),
-    torch_tensorrt_probe(
-        target=Method("torch_tensorrt.dynamo.runtime._TorchTensorRTModule:TorchTensorRTModule.forward"),
-        action=Watch(),
-        why="calls the operator; a wrapper here would break graphs, and count each run twice",
     ),
     torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.runtime._PythonTorchTensorRTModule:PythonTorchTensorRTModule.forward"),
