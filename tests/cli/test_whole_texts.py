@@ -12,7 +12,6 @@ import sys
 import pytest
 
 from torchspan import semconv as s
-from torchspan._files.withheld import LOCAL, event_key
 
 SECRET = "the patient has pain in the left hand"
 PARSER = f"Failed to parse ONNX model from file: {SECRET}!"
@@ -43,8 +42,8 @@ def failed():
     facts = {
         s.ERROR_TYPE: "ValueError",
         s.PARSER_ERROR: REDUCED,
-        f"{LOCAL}{s.PARSER_ERROR}": PARSER,
-        event_key(0, s.EXCEPTION_MESSAGE): SECRET,
+        f"{s.LOCAL}{s.PARSER_ERROR}": PARSER,
+        s.local_event_key(0, s.EXCEPTION_MESSAGE): SECRET,
     }
     exception = {"name": "exception", "timeUnixNano": "1500", "attributes": [attribute(s.EXCEPTION_TYPE, "ValueError")]}
     return request("tensorrt.parse", facts, events=[exception], status={"code": 2})
@@ -95,7 +94,7 @@ def test_in_a_pipe_the_texts_are_shown_on_request(torchspan, path, words, is_sho
     assert (status, err) == (0, "")
     assert (SECRET in out) == is_shown
     assert "ValueError" in out
-    assert LOCAL not in out
+    assert s.LOCAL not in out
 
 
 @pytest.mark.parametrize(("words", "is_shown"), [([], False), (["--text"], True)])
@@ -134,7 +133,7 @@ def test_a_copy_lacks_the_texts_and_nothing_else(torchspan, path, tmp_path):
     assert keys(copy) == [{str(s.PARSER_ERROR), str(s.ERROR_TYPE)}, set(OTHERS)]
     of_copy, of_file = json.loads(copy.read_text().splitlines()[0]), json.loads(before.splitlines()[0])
     ((written,),) = [each["scopeSpans"][0]["spans"] for each in of_file["resourceSpans"]]
-    written["attributes"] = [each for each in written["attributes"] if not each["key"].startswith(LOCAL)]
+    written["attributes"] = [each for each in written["attributes"] if not each["key"].startswith(s.LOCAL)]
     assert of_copy == of_file
     assert path.read_bytes() == before
 
@@ -235,7 +234,7 @@ def test_a_copy_has_nothing_that_is_in_this_file_alone(torchspan, path, tmp_path
 
 
 def test_on_a_span_of_the_program_such_a_key_is_the_programs(torchspan, path):
-    path.write_text(json.dumps(request("work", {f"{LOCAL}x": "mine"}, scope="app")))
+    path.write_text(json.dumps(request("work", {f"{s.LOCAL}x": "mine"}, scope="app")))
     _, out, _ = torchspan("show", "--what-leaves", path)
     assert '    * "mine"' in out.splitlines()
 

@@ -8,7 +8,6 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from support import run_log
 from torchspan import phase, semconv
-from torchspan._files.withheld import LOCAL
 
 _ROWS = {str(row): row for row in semconv.ATTRIBUTES}
 _OF_RESOURCES = {str(row) for row in semconv.ATTRIBUTES if row.resource}
@@ -89,8 +88,8 @@ class Emitted(SpanExporter):
                 self._add("span", name=span.name)
                 self._add_operators(span)
                 for key, value in span.attributes.items():
-                    if key.startswith(LOCAL):
-                        assert _ROWS[re.sub(r"^events\.\d+\.", "", key.removeprefix(LOCAL))].kind.is_local
+                    if key.startswith(semconv.LOCAL):
+                        assert _ROWS[re.sub(r"^events\.\d+\.", "", key.removeprefix(semconv.LOCAL))].kind.is_local
                     else:
                         self._add("attribute", span=span.name, event=None, key=key, type=_type_in_table(key, value))
 

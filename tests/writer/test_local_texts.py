@@ -9,6 +9,7 @@ from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs import export as logs_export
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 
 from support import span_file
 from support.engines import extend
@@ -22,7 +23,7 @@ from torchspan.writer import SpanWriter, exception_signal
 
 SECRET = "the patient has pain in the left hand"
 PARSER = f"Failed to parse ONNX model from file: {SECRET}!"
-MESSAGE = "torchspan.local.events.0.exception.message"
+MESSAGE = "events.0.exception.message"
 
 
 @pytest.fixture
@@ -71,14 +72,14 @@ def fail(engine):
 
 TEXTS = {
     "tensorrt.build_engine": {
-        "torchspan.local.tensorrt.build.error": SECRET,
-        "torchspan.local.events.0.tensorrt.log.message": SECRET,
+        "tensorrt.build.error": SECRET,
+        "events.0.tensorrt.log.message": SECRET,
     },
-    "tensorrt.parse": {"torchspan.local.tensorrt.parser.error": PARSER},
+    "tensorrt.parse": {"tensorrt.parser.error": PARSER},
     "torch.compile_frame": {
-        "torchspan.local.events.0.torch.compile.recompile.reason": f"name == '{SECRET}'",
-        "torchspan.local.events.1.torch.compile.declaration.reason": SECRET,
-        "torchspan.local.events.2.exception.message": SECRET,
+        "events.0.torch.compile.recompile.reason": f"name == '{SECRET}'",
+        "events.1.torch.compile.declaration.reason": SECRET,
+        "events.2.exception.message": SECRET,
     },
 }
 
@@ -89,7 +90,10 @@ def ended(path):
 
 
 def texts(span):
-    return {key: text for key, text in span.attributes.items() if key.startswith(withheld.LOCAL)}
+    """Of a span as it stands in the file."""
+    return {
+        key.removeprefix(semconv.LOCAL): text for key, text in span.attributes.items() if key.startswith(semconv.LOCAL)
+    }
 
 
 def test_the_file_has_each_text_on_its_span_alone(engine_with, path):
@@ -100,7 +104,7 @@ def test_the_file_has_each_text_on_its_span_alone(engine_with, path):
             (span,) = [span for scope in of_resource["scopeSpans"] for span in scope["spans"]]
             rest = {
                 **span,
-                "attributes": [each for each in span["attributes"] if not each["key"].startswith(withheld.LOCAL)],
+                "attributes": [each for each in span["attributes"] if not each["key"].startswith(semconv.LOCAL)],
             }
             assert SECRET not in json.dumps([rest, of_resource["resource"]])
 
@@ -112,7 +116,7 @@ def test_an_exporter_of_the_program_gets_no_text(engine_with, exporter, caplog):
     assert [span.name for span in spans] == list(TEXTS)
     for exported in (*(span.to_json() for span in spans), encode_spans(spans).SerializeToString().decode("latin-1")):
         assert SECRET not in exported
-        assert withheld.LOCAL not in exported
+        assert semconv.LOCAL not in exported
     assert SECRET not in caplog.text
     assert spans[1].attributes["tensorrt.parser.error"] == "Failed to parse ONNX model from file: ?!"
 
@@ -171,7 +175,24 @@ def test_the_text_of_a_later_event_has_its_index(engine_with, path):
         "The timing cache will not be used!",
         "?",
     ]
-    assert texts(span) == {"torchspan.local.events.1.tensorrt.log.message": SECRET}
+    assert texts(span) == {"events.1.tensorrt.log.message": SECRET}
+
+
+def test_an_event_that_the_sdks_limit_drops_has_no_text_and_the_others_keep_theirs(path):
+    provider = TracerProvider(span_limits=SpanLimits(max_events=1), shutdown_on_exit=False)
+    provider.add_span_processor(RunFileProcessor(path, "0123456789abcdef"))
+    engine = Engine()
+    extend(engine, SpanWriter(provider, capture="local").callback)
+    event = engine.open(phase.BUILD_ENGINE, {})
+    event.occurrences += [
+        Occurrence(semconv.LOG_EVENT, event.start_ns + 1, {semconv.LOG_MESSAGE: messages.of_text(line)})
+        for line in ("the first line", "the second line")
+    ]
+    engine.close(event)
+    provider.shutdown()
+    (span,) = ended(path)
+    assert len(span.events) == 1
+    assert texts(span) == {"events.0.tensorrt.log.message": "the second line"}
 
 
 def test_work_that_is_folded_has_its_texts_on_the_span_around_it(engine_with, path):
@@ -198,7 +219,7 @@ def test_the_text_of_an_exception_that_is_a_log_record_has_the_index_behind_the_
     engine.close(event, ValueError(SECRET))
     span = ended(path)[-1]
     assert [each.name for each in span.events] == ["tensorrt.log", "exception"]
-    assert texts(span) == {"torchspan.local.events.1.exception.message": SECRET}
+    assert texts(span) == {"events.1.exception.message": SECRET}
     (record,) = records.get_finished_logs()
     assert SECRET not in record.to_json()
     assert [each.name for each in exporter.get_finished_spans()[-1].events] == ["tensorrt.log"]
@@ -265,8 +286,16 @@ def test_capture_has_the_texts_and_the_programs_exporter_does_not(provider, expo
     extend(engine, SpanWriter(provider, capture="local").callback)
     with capture(tracer_provider=provider) as captured:
         fail(engine)
-    assert {name: texts(captured.one(name)) for name in TEXTS} == TEXTS
+    assert {name: captured.one(name).texts for name in TEXTS} == TEXTS
     assert SECRET not in "".join(span.to_json() for span in exporter.get_finished_spans())
+
+
+def test_what_a_test_runner_prints_of_a_span_has_no_text(provider):
+    engine = Engine()
+    extend(engine, SpanWriter(provider, capture="local").callback)
+    with capture(tracer_provider=provider) as captured:
+        fail(engine)
+    assert SECRET not in repr([[node.span for node in each.nodes()] for each in captured.traces])
 
 
 def test_capture_without_local_has_no_texts(provider):
@@ -274,7 +303,7 @@ def test_capture_without_local_has_no_texts(provider):
     extend(engine, SpanWriter(provider, capture="none").callback)
     with capture(tracer_provider=provider) as captured:
         fail(engine)
-    assert {name: texts(captured.one(name)) for name in TEXTS} == {name: {} for name in TEXTS}
+    assert {name: captured.one(name).texts for name in TEXTS} == {name: {} for name in TEXTS}
 
 
 def test_what_a_sampler_refuses_has_its_text_nowhere(processor, path):

@@ -11,9 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-LOCAL = "torchspan.local."
-"""What the keys of whole texts begin with: the key of the attribute follows, or `events.`, the event's index and its key."""
-
 
 class WithheldEvent(NamedTuple):
     """An event as it may leave the process."""
@@ -28,7 +25,7 @@ class Withheld(NamedTuple):
 
     Attributes:
         events: Further events.
-        texts: Whole texts by their keys, which begin with `LOCAL`.
+        texts: Whole texts by their keys: they begin with `semconv.LOCAL`.
     """
 
     events: Sequence[WithheldEvent] = ()
@@ -57,8 +54,3 @@ def while_ending(trace_id: int, span_id: int, withheld: Withheld) -> Iterator[No
 def of(trace_id: int, span_id: int) -> Withheld:
     """What is withheld from a span that is just ending."""
     return _ENDING.get((trace_id, span_id), NOTHING) if _ENDING else NOTHING
-
-
-def event_key(index: int, key: str) -> str:
-    """The key of the whole text of an event's attribute, on its span."""
-    return f"{LOCAL}events.{index}.{key}"

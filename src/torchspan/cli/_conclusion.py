@@ -155,7 +155,8 @@ class Conclusion:
         run_span = self._write_run_span(ended, spans, reports) if spans else None
         lost = missing(reports, Counter(map(_process, filter(_has_ended, spans))))
         every = [*spans, run_span] if run_span else spans
-        every = list(with_texts(every, whole=self.shows_texts or sys.stderr.isatty()))
+        if self.shows_texts or sys.stderr.isatty():
+            every = list(with_texts(every))
         if self.draws and run_span:
             streams.say("")
             terminal = Terminal(sys.stderr)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from torchspan import phase, semconv
-from torchspan._files.withheld import LOCAL
 from torchspan.cli._terminal import Line, Style, printable
 from torchspan.cli.waterfall._units import plural
 from torchspan.redaction.kinds_of_text import Text
@@ -74,7 +73,7 @@ _OF_TORCHSPAN: Mapping[Part, _Type] = {
 def _type_at(place: Place) -> _Type:
     """What torchspan lets through at the place. On spans of the program it is what torchspan adds to them."""
     is_own = place.scope == semconv.SCOPE_NAME
-    if is_own and place.key.startswith(LOCAL):
+    if is_own and place.key.startswith(semconv.LOCAL):
         return _WHOLE_TEXT
     if place.part in _ATTRIBUTES:
         row = _ROWS.get(place.key)

@@ -6,10 +6,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
-from torchspan._files.withheld import LOCAL, event_key
+from torchspan import semconv
 from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import printable
 from torchspan.traces import Span
@@ -19,33 +19,24 @@ from torchspan.traces._otlp import UnreadableError
 HELP = "show the whole texts of messages, if the file has them, also where the output is not a terminal"
 
 
-def with_texts(spans: Iterable[Span], *, whole: bool) -> Iterator[Span]:
-    """The spans without the attributes of whole texts.
-
-    Args:
-        whole: Put the texts in place of the attributes to which they belong.
-    """
+def with_texts(spans: Iterable[Span]) -> Iterator[Span]:
+    """The spans with the whole texts in place of what exporters get of them, where the file has them."""
     for span in spans:
-        texts = {key: value for key, value in span.attributes.items() if key.startswith(LOCAL)}
-        if not texts:
+        if not span.texts:
             yield span
             continue
-        attributes = {key: value for key, value in span.attributes.items() if key not in texts}
-        events = span.events
-        if whole:
-            attributes |= {key.removeprefix(LOCAL): text for key, text in texts.items() if not _is_of_event(key)}
-            events = tuple(
-                dataclasses.replace(event, attributes=event.attributes | _of_event(texts, event_key(index, "")))
-                for index, event in enumerate(span.events)
-            )
-        yield dataclasses.replace(span, attributes=attributes, events=events)
+        texts = {key: text for key, text in span.texts.items() if not key.startswith(_OF_EVENTS)}
+        events = tuple(
+            dataclasses.replace(event, attributes=event.attributes | _of_event(span.texts, f"{_OF_EVENTS}{index}."))
+            for index, event in enumerate(span.events)
+        )
+        yield dataclasses.replace(span, attributes=span.attributes | texts, events=events)
 
 
-def _is_of_event(key: str) -> bool:
-    return key.startswith(f"{LOCAL}events.")
+_OF_EVENTS = "events."
 
 
-def _of_event(texts: dict[str, Any], prefix: str) -> dict[str, Any]:
+def _of_event(texts: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {key.removeprefix(prefix): text for key, text in texts.items() if key.startswith(prefix)}
 
 
@@ -91,4 +82,4 @@ def _remove_texts(part: Any) -> None:
 
 
 def _is_text(attribute: Any) -> bool:
-    return isinstance(attribute, dict) and str(attribute.get("key")).startswith(LOCAL)
+    return isinstance(attribute, dict) and str(attribute.get("key")).startswith(semconv.LOCAL)

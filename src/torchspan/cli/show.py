@@ -90,7 +90,7 @@ class ShowCommand:
             raise CommandError(_nothing(paths, file, "spans"), 2)
         spans = _chosen(file.records, arguments.trace, paths) if arguments.trace else file.records
         shows_texts = arguments.text or (sys.stdout.isatty() and not arguments.svg)
-        spans = list(with_texts(spans, whole=shows_texts))
+        spans = list(with_texts(spans)) if shows_texts else spans
         drawing = Drawing.of(spans, newest=len(paths) == 1 and not (arguments.all or arguments.trace))
         if arguments.part is not None and not 1 <= arguments.part <= len(drawing.parts):
             name = printable(_names(paths))

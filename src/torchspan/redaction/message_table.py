@@ -43,6 +43,9 @@ _FEWEST_LETTERS = 10
 _KEY = 6
 """Characters of a message's beginning or end by which its row is looked up."""
 
+_BEGINNING = 2_048
+"""Characters of a message in which a row with holes at both ends is recognized, so that a long message costs what a short one does."""
+
 _SIZES = re.compile(
     r"[\[(]?\d{1,19}(?:(?:, ?| ?x ?)\d{1,19}){0,31},?[\])]?|[\[(][\])]|torch\.Size\(\[[\d, ]{0,256}\]\)", re.ASCII
 )
@@ -144,8 +147,9 @@ class MessageTable:
             kept = row.kept(text)
             if kept is not None:
                 return kept
+        beginning = text[:_BEGINNING]
         for literal, row in self._others:
-            if literal in text and (kept := row.kept(text)) is not None:
+            if literal in beginning and (kept := row.kept(text)) is not None:
                 return kept
         return None
 

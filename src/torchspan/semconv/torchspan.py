@@ -9,6 +9,15 @@ from torchspan.redaction.size_text import ArgumentPath, DataType, ShapeText
 from torchspan.semconv._table import Attribute, folded
 from torchspan.semconv.input_limits import DRIFT_EVENT, OUTSIDE_EVENT
 
+LOCAL = "torchspan.local."
+"""What the key of a whole text begins with, in the user's own file: the key of its attribute follows."""
+
+
+def local_event_key(index: int, key: str) -> str:
+    """The key of the whole text of an attribute of an event. It stands on the span, with the event's index."""
+    return f"{LOCAL}events.{index}.{key}"
+
+
 KEEP = Attribute(
     "torchspan.keep",
     "boolean",

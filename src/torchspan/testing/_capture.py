@@ -53,8 +53,8 @@ class CapturedTrace(Searchable):
     """The spans that ended in a `capture()` block. While the block runs, those that have ended so far.
 
     They are the objects that `torchspan.traces.read` makes of a file: `trace.one(name)`, `trace.find(name)`,
-    `trace.below(span)`, `trace.self_time(span)`, `trace.outline()` and `trace.traces`. The attributes of torchspan's spans include the
-    whole texts of messages and guards, under keys that begin with `torchspan.local.`.
+    `trace.below(span)`, `trace.self_time(span)`, `trace.outline()` and `trace.traces`. `span.texts` has the whole texts of messages
+    and guards, which the `repr` of a span leaves out.
     """
 
     def __init__(self) -> None:

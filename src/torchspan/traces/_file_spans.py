@@ -62,6 +62,9 @@ class Span:
         resource: The attributes of the process that recorded the span.
         links: Its links to other spans.
         kind: `internal`, `server`, `client`, `producer` or `consumer`; empty if the file does not have the kind.
+        texts: The whole texts of messages and guards (`TORCHSPAN_CAPTURE=local`), by the keys of their attributes. The key of an
+            event's attribute follows `events.`, the event's index and a dot. Only the file of `torchspan run` and `capture()` have
+            them. They are not part of the `repr`, which test runners print.
     """
 
     trace_id: str
@@ -78,6 +81,7 @@ class Span:
     resource: Attributes = field(default_factory=dict)
     links: tuple[Link, ...] = ()
     kind: str = ""
+    texts: Attributes = field(default_factory=dict, repr=False)
 
     @property
     def duration_ns(self) -> int:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from torchspan import semconv
 from torchspan.traces._file_spans import Attributes, Link, Span, SpanEvent
 
 _STATUS_ERROR = 2
@@ -68,6 +69,7 @@ def span_of(raw: Any, scope: str, resource: Attributes) -> Span:
     if not isinstance(raw, dict):
         raise UnreadableError("not a span")
     status = mapping(raw.get("status"))
+    attributes, texts = _with_texts_apart(_attributes(raw.get("attributes")), scope)
     events, links = raw.get("events"), raw.get("links")
     return Span(
         trace_id=_id(raw, "traceId"),
@@ -76,7 +78,7 @@ def span_of(raw: Any, scope: str, resource: Attributes) -> Span:
         name=sys.intern(_text(raw.get("name"))) or "(no name)",
         start_ns=_time(raw, "startTimeUnixNano"),
         end_ns=_time(raw, "endTimeUnixNano"),
-        attributes=_attributes(raw.get("attributes")),
+        attributes=attributes,
         events=tuple(map(_event, mappings(events))) if events else (),
         is_error=status.get("code") == _STATUS_ERROR,
         status_message=_text(status.get("message")),
@@ -84,6 +86,18 @@ def span_of(raw: Any, scope: str, resource: Attributes) -> Span:
         resource=resource,
         links=tuple(_links(links)) if links else (),
         kind=_KINDS.get(raw["kind"], "") if isinstance(raw.get("kind"), int) else "",
+        texts=texts,
+    )
+
+
+def _with_texts_apart(attributes: Attributes, scope: str) -> tuple[Attributes, Attributes]:
+    """The attributes, and the whole texts among them, which only torchspan's spans have."""
+    texts = {key: value for key, value in attributes.items() if key.startswith(semconv.LOCAL)}
+    if not texts or scope != semconv.SCOPE_NAME:
+        return attributes, {}
+    return (
+        {key: value for key, value in attributes.items() if key not in texts},
+        {key.removeprefix(semconv.LOCAL): text for key, text in texts.items()},
     )
 
 

@@ -26,7 +26,7 @@ from opentelemetry.trace import (
 
 from torchspan import semconv
 from torchspan._files import withheld
-from torchspan._files.withheld import LOCAL, NOTHING, Withheld, WithheldEvent, event_key
+from torchspan._files.withheld import NOTHING, Withheld, WithheldEvent
 from torchspan._sampling import STARTED_BY
 from torchspan._sampling.rules import SamplingRules
 from torchspan.engine import Attributes, Callback, Event, Occurrence
@@ -219,35 +219,46 @@ class SpanWriter:
             facts[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
         if event.phase is COMPILE and not event.is_incomplete:
             facts[semconv.COMPILE_OUTCOME] = compile_outcome({**event.attributes, **facts})
-        texts = self._local_texts({**event.attributes, **facts}, LOCAL)
         occurrences = [*event.occurrences, *(() if raised is None else (raised,))]
-        occurrences.sort(key=_is_logged)  # the file has them behind the span's own
-        withheld_events = []
-        for index, occurrence in enumerate(occurrences, len(getattr(span, "events", ()))):
-            name, attributes = semconv.event_name(occurrence.name), self._emitted(occurrence.attributes)
-            texts.update(self._local_texts(occurrence.attributes, event_key(index, "")))
-            if _is_logged(occurrence):
-                withheld_events.append(WithheldEvent(name, attributes, occurrence.time_ns))
-            else:
-                span.add_event(name, attributes, occurrence.time_ns)
+        logged = [occurrence for occurrence in occurrences if type(occurrence) is LoggedException]
+        own = [occurrence for occurrence in occurrences if type(occurrence) is not LoggedException]
+        for occurrence in own:
+            span.add_event(
+                semconv.event_name(occurrence.name), self._emitted(occurrence.attributes), occurrence.time_ns
+            )
         attributes = self._emitted(facts)
         span.set_attributes(attributes)
         if semconv.ERROR_TYPE in attributes:
             span.set_status(Status(StatusCode.ERROR, attributes.get(semconv.BUILD_ERROR)))
-        return Withheld(withheld_events, texts)
+        return Withheld(
+            [
+                WithheldEvent(
+                    semconv.event_name(occurrence.name), self._emitted(occurrence.attributes), occurrence.time_ns
+                )
+                for occurrence in logged
+            ],
+            # The SDK's limit drops the oldest events, so that the first index may be below 0.
+            self._local_texts(
+                {**event.attributes, **facts}, [*own, *logged], len(getattr(span, "events", ())) - len(own)
+            ),
+        )
 
-    def _local_texts(self, facts: Attributes, prefix: str) -> dict[str, Any]:
-        """The whole texts for the user's own file, of which exporters get a part."""
+    def _local_texts(self, facts: Attributes, occurrences: list[Occurrence], first: int) -> dict[str, Any]:
+        """The whole texts for the user's own file, of which exporters get a part.
+
+        Args:
+            first: The index of the first occurrence among the events of the file.
+        """
         if self._capture != "local":
             return {}
-        return {f"{prefix}{key}": text for key, text in semconv.whole_texts(facts).items()}
+        texts = {f"{semconv.LOCAL}{key}": text for key, text in semconv.whole_texts(facts).items()}
+        for index, occurrence in enumerate(occurrences, first):
+            for key, text in semconv.whole_texts(occurrence.attributes).items() if index >= 0 else ():
+                texts[semconv.local_event_key(index, key)] = text
+        return texts
 
     def _emitted(self, facts: Attributes) -> dict[str, Any]:
         return semconv.emitted(facts, capture_text=self._capture == "text")
-
-
-def _is_logged(occurrence: Occurrence) -> bool:
-    return type(occurrence) is LoggedException
 
 
 def _is_refused(own: SpanContext, around: SpanContext, tracer: Tracer) -> bool:
