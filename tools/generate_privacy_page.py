@@ -52,7 +52,7 @@ With `TORCHSPAN_CAPTURE=local`, the whole texts of messages, of guards and of th
   group or others have rights to gets no texts, which one line in the log reports;
 - the terminal on which `torchspan run` ends or `torchspan show` is called. Where the output is not a terminal (a pipe, a file, a log of
   CI), it has no texts unless you add `--text`. Pictures of `--svg` have none either;
-- `torchspan.testing.capture()`, in the test that asks for it.
+- `torchspan.testing.capture()`, as `span.texts`. The `repr` of a span, which pytest prints, leaves them out.
 
 They are never attributes of the spans of OpenTelemetry's SDK, so no exporter and no processor of your program gets them.
 
