@@ -43,8 +43,8 @@ HEAD = f"""\
 # Table of messages
 
 A message of a library leaves the process only if a row of this table matches it from its first character to its last. Of any other
-message, the class of the exception and its place leave, and for TensorRT also the error code. The exceptions to this are in
-[privacy](../explanation/privacy.md#message).
+message, the class of the exception and its place leave, and for TensorRT also what it writes around a message (see
+[below](#around-a-message-of-tensorrt)). The exceptions to this are in [privacy](../explanation/privacy.md#message).
 
 The table is data in the package: the files below `{FOLDER}/`, one row a line. A row has:
 
@@ -57,6 +57,19 @@ outside the holes, a repeated row, or no source.
 """
 
 MORE = """\
+## Around a message of TensorRT
+
+TensorRT and its ONNX parser write who raised an error, where, and with which error code around the text. The table has the text alone. What
+stands around it leaves in any case, with `?` for the name of a layer and the number of a node:
+
+```
+IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error (TEXT In validate at /_src/optimizer/api/network.cpp:3686)
+[checkMacros.cpp::catchCudaError::247] Error Code 1: Cuda Runtime (TEXT)
+ModelImporter.cpp:150: ERROR: importerUtils.cpp:2302 In function convMultiInput:
+[6] TEXT
+In node ? with name: ? and operator: Conv (importConv): UNSUPPORTED_NODE: TEXT
+```
+
 ## Types of graph breaks
 
 `graph_breaks.json` has {types} types of graph breaks and {hints} hints, from the sources of PyTorch 2.11 to 2.14. Each leaves if it equals one

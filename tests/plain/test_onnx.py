@@ -268,7 +268,7 @@ def test_what_a_logger_of_the_program_gets_during_a_build_are_events_of_it(resul
     (build,) = below(result.spans, "own logger")[1:]
     reason = (
         "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error (Network has dynamic or shape inputs, but no "
-        "optimization profile has been defined.?)"
+        "optimization profile has been defined. In validate at /_src/optimizer/api/network.cpp:3890)"
     )
     *_, event = [event for event in build.events if event.attributes["tensorrt.log.severity"] == "ERROR"]
     assert (event.name, event.attributes["tensorrt.log.message"]) == ("tensorrt.log", reason)

@@ -110,6 +110,19 @@ TEXTS = {
         "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error ({})",
     ),
     "an error with its place": (semconv.BUILD_ERROR, "[allocator.cpp::allocate::31] Error Code 1: {}"),
+    "an error of a layer": (
+        semconv.BUILD_ERROR,
+        (
+            "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error ({}: volume mismatch. Input dimensions [2,3] have volume 6 and "
+            "output dimensions [4,4] have volume 16. In validate at /_src/optimizer/api/layers/shuffleLayer.cpp:169)"
+        ),
+    ),
+    "an error behind a name": (semconv.BUILD_ERROR, "ITensor::getDimensions: Error Code 4: Shape Error ({}: {})"),
+    "a line of the parser": (semconv.PARSER_ERROR, "ModelImporter.cpp:141: {}"),
+    "a node of the parser": (
+        semconv.PARSER_ERROR,
+        "In node 4 with name: {} and operator: Reshape (parseNode): INVALID_NODE: {}",
+    ),
     "a guard on a value": (semconv.RECOMPILE_REASON, "L['x'] == {!r}"),
     "a guard on a key": (semconv.RECOMPILE_REASON, "L['settings'][{!r}] == {!r} and len(L['x']) == 3"),
     "a guard on a tensor": (

@@ -211,7 +211,8 @@ class Text(Kind):
     leaves = (
         "A message that the [table of messages](../reference/messages.md) knows as a whole, with types, shapes, operators and "
         f"sizes, and `{UNKNOWN}` for every other value in it; or a string constant of the library's code that raised it. Any "
-        f"other message is `{UNKNOWN}`. TensorRT's own place and error code before a message are kept."
+        f"other message is `{UNKNOWN}`. What TensorRT writes around a message is kept: its function, the error code, and the place "
+        "in its source."
     )
     leaves_with_text = "The whole message with everything that it quotes, at most 2 KiB."
     is_local = True

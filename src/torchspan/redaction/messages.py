@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from torchspan._base.reading import traceback_of
 from torchspan.redaction.bounds import VALUE_LIMIT
 from torchspan.redaction.message_table import LENGTH_LIMIT, UNKNOWN, graph_breaks, table
 from torchspan.redaction.raised import text_of
+from torchspan.redaction.tensorrt_text import Framed, framed, named
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 LIBRARIES = frozenset(("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx"))
 """Libraries whose code may have a message as a constant."""
 
-_PLACE = re.compile(r"\[[A-Za-z]{1,64}\.(?:cpp|h|cu)::[A-Za-z_:~<>]{1,128}::[0-9]{1,5}\] ", re.ASCII)
-"""The place in TensorRT's source with which its messages may begin."""
-_ERROR_CODE = re.compile(r"Error Code [0-9]{1,3}: ", re.ASCII)
+_DEEPEST = 6
+"""How many of TensorRT's frames, inside each other, are read."""
 
 
 class LibraryMessage(str):
@@ -46,15 +45,29 @@ class LibraryMessage(str):
 def of_text(text: str) -> LibraryMessage:
     """A text of a library: what its row lets through if it is in the table, otherwise `?`.
 
-    The place in TensorRT's source and the error code at the beginning leave also where the rest is not in the table.
+    What TensorRT writes around its texts leaves in both cases: the place in its source, the function and the error code.
     """
-    place = _PLACE.match(text)
-    begin = 0 if place is None else place.end()
-    kept = table().kept(text[begin:])
-    if kept is None:
-        code = _ERROR_CODE.match(text, begin)
-        kept = f"{'' if code is None else code[0]}{UNKNOWN}"
-    return LibraryMessage(text[:begin] + kept, text)
+    if len(text) > LENGTH_LIMIT:
+        return LibraryMessage(UNKNOWN, text)
+    return LibraryMessage(_kept(text.rstrip(), 0), text)
+
+
+def _kept(text: str, depth: int) -> str:
+    """What leaves of a text that is in `depth` frames of TensorRT."""
+    frame = framed(text) if depth < _DEEPEST else None
+    if frame is not None:
+        return _around(frame, _kept(frame.inner.rstrip(), depth + 1))
+    kept = table().kept(text)
+    if kept is not None:
+        return kept
+    frame = named(text) if 0 < depth < _DEEPEST else None
+    inner = UNKNOWN if frame is None else _kept(frame.inner.rstrip(), depth + 1)
+    # A colon may stand in an unknown text, too: without a known text behind it, nothing is a name.
+    return UNKNOWN if frame is None or inner == UNKNOWN else _around(frame, inner)
+
+
+def _around(frame: Framed, inner: str) -> str:
+    return f"{frame.before}{inner}{frame.after}"
 
 
 def of_error(error: BaseException) -> LibraryMessage | None:

@@ -72,7 +72,7 @@ MESSAGES = [
     ),
     (
         'In node 17 with name: wanda and operator: Reshape (checkFallbackPluginImporter): UNSUPPORTED_NODE: Assertion failed: creator && "Plugin not found, are the plugin name, version, and namespace correct?"',
-        'In node ? with name: ? and operator: Reshape (?): ?: Assertion failed: creator && "Plugin not found, are the plugin name, version, and namespace correct?"',
+        'In node ? with name: ? and operator: Reshape (checkFallbackPluginImporter): UNSUPPORTED_NODE: Assertion failed: creator && "Plugin not found, are the plugin name, version, and namespace correct?"',
     ),
     (
         "Network has dynamic or shape inputs, but no optimization profile has been defined.",
@@ -84,11 +84,11 @@ MESSAGES = [
     ),
     (
         "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error (wanda: out of bounds slice, input dimensions = [1,17]. In validate at /_src/optimizer/slice.cpp:17)",
-        "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error (?: out of bounds slice, input dimensions = [1,17]. In ?)",
+        "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error (?: out of bounds slice, input dimensions = [1,17]. In validate at /_src/optimizer/slice.cpp:17)",
     ),
     (
         "IBuilder::buildSerializedNetwork: Error Code 10: Internal Error (Could not find any implementation for node {ForeignNode[wanda.krol...[MATMUL]-[aten_ops.mm.default]-[/krol]]}.)",
-        "IBuilder::buildSerializedNetwork: Error Code 10: Internal Error (Could not find any implementation for node ?)",
+        "IBuilder::buildSerializedNetwork: Error Code 10: Internal Error (Could not find any implementation for node ?.)",
     ),
     (
         "IBuilder::buildSerializedNetwork: Error Code 1: Myelin ([tactic.cpp:1654: enumerate_tactics] Tactic Selection: wanda)",
