@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program below `torchspan run` that has its own provider and exporter: 500 sentences are in its file, and nowhere else."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from privacy.sentences import COUNT, SENTENCES
+from support.child import unmeasured
+from support.receiver import Receiver
+from torchspan import semconv, traces
+
+TESTS = Path(__file__).resolve().parents[1]
+
+PROGRAM = """
+import random
+
+import torch
+from opentelemetry import context, trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from privacy.sentences import SENTENCES
+from torchspan.observers import observable
+
+provider = TracerProvider()
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(), max_queue_size=4096))
+trace.set_tracer_provider(provider)
+modules = torch.nn.ModuleDict({})
+
+
+def of_the_program(sentence):
+    raise ValueError(sentence)
+
+
+def of_pytorch(sentence):
+    modules[sentence]
+
+
+def of_a_request():
+    ids = random.getrandbits(128), random.getrandbits(64)
+    request = trace.SpanContext(*ids, is_remote=True, trace_flags=trace.TraceFlags(trace.TraceFlags.SAMPLED))
+    return trace.set_span_in_context(trace.NonRecordingSpan(request))
+
+
+for sentence in SENTENCES:
+    token = context.attach(of_a_request())
+    for work in (of_the_program, of_pytorch):
+        try:
+            observable(lambda: work(sentence))()  # one function may have ten spans a second
+        except (ValueError, KeyError):
+            pass
+    context.detach(token)
+provider.shutdown()
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The spans of the run's file, what arrived at the program's endpoint, and what was printed."""
+    folder = tmp_path_factory.mktemp("sentences")
+    (folder / "app.py").write_text(PROGRAM)
+    file = folder / "run.jsonl"
+    with Receiver() as receiver:
+        environment = {
+            **unmeasured(),
+            **receiver.environment(),
+            "PYTHONPATH": str(TESTS),
+        }
+        command = [sys.executable, "-m", "torchspan", "run", "--output", file, "--", sys.executable, "app.py"]
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=120, check=False
+        )
+    assert done.returncode == 0, done.stderr
+    bodies = b"".join(str(headers).encode() + body for _, headers, body in receiver.bodies)
+    return traces.read(file).spans, receiver.spans(), bodies, done.stdout + done.stderr
+
+
+def test_the_file_of_the_run_has_every_sentence(run):
+    spans, *_ = run
+    texts = [text for span in spans for key, text in span.texts.items() if key.endswith(semconv.EXCEPTION_MESSAGE)]
+    assert sorted(texts) == sorted(2 * SENTENCES)
+
+
+def test_no_byte_that_the_programs_exporter_sends_has_a_sentence(run):
+    _, sent, bodies, _ = run
+    assert len([span for span in sent if span.name.startswith("torchspan.observed")]) == 2 * COUNT
+    assert [sentence for sentence in SENTENCES if sentence.encode() in bodies] == []
+    assert semconv.LOCAL.encode() not in bodies
+
+
+def test_no_sentence_is_printed_where_the_output_is_not_a_terminal(run):
+    *_, printed = run
+    assert "ValueError" in printed
+    assert [sentence for sentence in SENTENCES if sentence in printed] == []
