@@ -40,7 +40,8 @@ torchspan never records the following, at any setting:
 - arguments and results of functions and callbacks, and attributes of your objects.
 
 Messages are the one exception, because a message may quote any of these. A message leaves only if it is
-[known as a whole](#message), without the values that it quotes; a message of your own code is left out. Of any other message, the
+[known as a whole](#message), without the values that it quotes; a message of your own code is left out, unless it reads
+exactly like one of them. Of any other message, the
 class of the exception and its place leave: the file, the line and the function that raised it. With `TORCHSPAN_CAPTURE=text`,
 messages are recorded as they were written, with everything that they quote.
 
@@ -51,7 +52,7 @@ With `TORCHSPAN_CAPTURE=local`, the whole texts of messages, of guards and of th
 - the file of `torchspan run`, in attributes of spans under keys that begin with `torchspan.local.`, each at most 2 KiB. A file that its
   group or others have rights to gets no texts, which one line in the log reports;
 - the terminal on which `torchspan run` ends or `torchspan show` is called. Where the output is not a terminal (a pipe, a file, a log of
-  CI), it has no texts unless you add `--text`. Pictures of `--svg` have none either;
+  CI), it has no texts unless you add `--text`. Pictures of `--svg` have none either, unless you add `--text`;
 - `torchspan.testing.capture()`, as `span.texts`. The `repr` of a span, which pytest prints, leaves them out.
 
 They are never attributes of the spans of OpenTelemetry's SDK, so no exporter and no processor of your program gets them.

@@ -209,12 +209,20 @@ def test_a_line_of_another_form_is_copied(torchspan, path, tmp_path, line):
 
 # --- show --what-leaves -------------------------------------------------------------------------------------------
 def test_whole_texts_are_listed_as_what_is_in_this_file_alone(torchspan, path):
-    status, out, err = torchspan("show", "--what-leaves", path)
+    status, out, err = torchspan("show", "--what-leaves", "--text", path)
     assert (status, err) == (0, "")
     lines = out.splitlines()
     assert f'    = "{PARSER}"' in lines
     assert f'    = "{SECRET}"' in lines
     assert lines[-1] == "= 2 in this file alone: torchspan show --redact FILE COPY writes a copy without them"
+
+
+def test_where_the_output_is_not_a_terminal_they_are_listed_as_a_number(torchspan, path):
+    status, out, err = torchspan("show", "--what-leaves", path)
+    assert (status, err) == (0, "")
+    assert SECRET not in out
+    assert out.splitlines().count("    = 1 text; --text shows them") == 2
+    assert out.splitlines()[-1].startswith("= 2 in this file alone: ")
 
 
 def test_a_message_that_is_not_in_the_table_is_marked_and_is_not_an_error(torchspan, path):

@@ -36,7 +36,7 @@ def test_the_table_has_at_least_320_rows():
         ("index 4711 is out of bounds for dimension 0 with size 3", "index ? is out of bounds for dimension 0 with size 3"),
         ("the patient has pain in the left hand and asks for help with the current loss of function", "?"),
         ("", "?"),
-        ("[defaultAllocator.cpp::allocate::31] wanda krol", "[defaultAllocator.cpp::allocate::31] ?"),
+        ("[defaultAllocator.cpp::allocate::31] wanda krol", "?"),
         ("[defaultAllocator.cpp::allocate::31] Error Code 1: wanda", "[defaultAllocator.cpp::allocate::31] Error Code 1: ?"),
         ("[wanda krol::allocate::31] Error Code 1: wanda", "?"),
         ("Error Code 4711: wanda", "?"),
@@ -143,6 +143,19 @@ def test_a_hole_keeps_what_is_of_its_type_and_nothing_else(hole, kept, refused):
     for text in refused:
         assert table.kept(f"the value of the argument is {text} here") == "the value of the argument is ? here"
     assert table.kept("the value of the argument is  here") == "the value of the argument is  here"
+
+
+@pytest.mark.parametrize(
+    ("message", "kept"),
+    [
+        ("Input 'x' dim 1 is static (size=8) in it, min=2", "Input '?' dim 1 is static (size=8) in it, min=2"),
+        ("Input 'x' dim 17 is static (size=17) in it' dim 1 is static (size=8) in it, min=2", "Input '?' dim ? is static (size=?) in it, min=2"),
+        ("Input 'x' dim 17' dim 1 is static (size=8) in it, min=2", "Input '?' dim ? is static (size=8) in it, min=2"),
+    ],
+)  # fmt: skip
+def test_of_a_hole_nothing_is_kept_where_a_value_has_the_text_behind_it(message, kept):
+    row = {"message": "Input '{any}' dim {dimension} is static (size={size}) in it, min={size}", "source": "a library"}
+    assert MessageTable(rows_of({"rows": [row]}, "x")).kept(message) == kept
 
 
 def test_of_two_rows_that_match_the_one_with_more_text_decides():

@@ -41,7 +41,7 @@ KEPT = [
             "condition: isValidDims(dimensions).  In setDimensionsInternal at /_src/optimizer/api/layers/fillLayer.cpp:288)"
         ),
         (
-            "INetworkDefinition::addFill(Dims const&, FillOperation, DataType): Error Code 3: API Usage Error (Parameter check failed, "
+            "INetworkDefinition::addFill(?): Error Code 3: API Usage Error (Parameter check failed, "
             "condition: isValidDims(dimensions).  In setDimensionsInternal at /_src/optimizer/api/layers/fillLayer.cpp:288)"
         ),
     ),
@@ -79,6 +79,15 @@ UNKNOWN = [
     ("IWandaKrol::build: Error Code 4: API Usage Error (wanda)", "?"),
     ("IBuilder::build: Error Code 4: Wanda Krol (wanda)", "?"),
     ("wanda.cpp:141: krol", "?"),
+    ("[wanda.cpp::krol::141] broke", "?"),
+    ("cudaError 17: wanda", "?"),
+    ("ITensor::note(wanda has krol): Error Code 4: Shape Error (x)", "ITensor::note(?): Error Code 4: Shape Error (?)"),
+    ("Error Code 4: Shape Error (x In wanda at /_src/home/krol.cpp:17)", "Error Code 4: Shape Error (?)"),
+    ("In node 17 (wanda_krol): INVALID_NODE: broke", "In node ? (?): INVALID_NODE: ?"),
+    (
+        "In node 3 with name: n and operator: Conv (w): INVALID_NODE: x and operator: Conv (importConv): INVALID_NODE: y",
+        "?",
+    ),
     ("wanda: broke: krol", "?"),
     ("(wanda): KROL: broke", "?"),
 ]

@@ -91,6 +91,7 @@ class Listing:
     """The strings by section and place, as lines. `rejected` counts those that their types do not let through."""
 
     texts: Mapping[Place, set[str]]
+    shows_texts: bool = False
     rejected: int = 0
     _whole: int = field(default=0, init=False)
     _untyped: int = field(default=0, init=False)
@@ -113,6 +114,10 @@ class Listing:
             type_ = _type_at(place)
             key = f" {_spelled(place.key)}" if place.key else ""
             yield [(f"  {place.part.value}{key}", Style.PLAIN), (f": {type_.title}", Style.DIM)]
+            if type_ is _WHOLE_TEXT and not self.shows_texts:
+                self._local += len(self.texts[place])
+                yield [(f"    {_LOCAL} {plural(len(self.texts[place]), 'text')}; --text shows them", Style.PLAIN)]
+                continue
             for text in sorted(self.texts[place]):
                 yield self._line(text, type_)
         yield [("", Style.PLAIN)]

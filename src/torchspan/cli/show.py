@@ -42,7 +42,7 @@ class ShowCommand:
 
     With --what-leaves, every distinct string of the files is listed instead with its type, including strings in
     metrics and logs. `!` marks a string that its type does not allow, `*` one that is not torchspan's, `=` one that is
-    in this file alone. Exit status 1 then also means that a string is marked with `!`.
+    in this file alone, which a terminal shows, or --text. Exit status 1 then also means that a string is marked with `!`.
 
     A file of `torchspan run` has the whole texts of messages, which no exporter gets. They are shown on a terminal, or
     with --text. To pass a file on, write a copy without them: torchspan show --redact FILE COPY.
@@ -84,7 +84,7 @@ class ShowCommand:
         if arguments.what_leaves:
             if arguments.svg:
                 raise CommandError("--svg draws traces and --what-leaves lists strings; leave out one of them", 2)
-            return _list(paths)
+            return _list(paths, shows_texts=arguments.text or sys.stdout.isatty())
         file = _read(paths, read)
         if not file.records:
             raise CommandError(_nothing(paths, file, "spans"), 2)
@@ -139,11 +139,11 @@ def _redact(paths: Sequence[str]) -> int:
     return 1 if unread else 0
 
 
-def _list(paths: Sequence[str]) -> int:
+def _list(paths: Sequence[str], *, shows_texts: bool) -> int:
     file = _read(paths, strings)
     if not file.texts:
         raise CommandError(_nothing(paths, file, "strings"), 2)
-    listing = Listing(file.texts)
+    listing = Listing(file.texts, shows_texts)
     Terminal(sys.stdout).write(listing.lines())
     sys.stdout.flush()
     write_problems(file)

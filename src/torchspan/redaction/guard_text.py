@@ -11,7 +11,7 @@ from torchspan.redaction.kinds_of_text import UNKNOWN, Kind
 
 _LIMIT = 256
 """Maximum number of characters of a guard."""
-_READ = 16_384
+_READ = 4_096
 """Characters of a guard that are read. A literal may be longer than what it becomes."""
 
 _SCALAR_TYPES = frozenset(
@@ -55,8 +55,8 @@ _STATES = frozenset(
 _TYPE = re.compile(r"(?P<check>.*), type=<class .*>")
 
 _TOKEN = re.compile(
-    r"""\bL\[(?P<quote>['"])(?P<local>[A-Za-z_]\w*)(?P=quote)\]"""
-    r"""|(?P<global>\bG\['[A-Za-z_]\w*'\])"""
+    r"""(?<![\w.])L\[(?P<quote>['"])(?P<local>[A-Za-z_]\w*)(?P=quote)\]"""
+    r"""|(?P<global>(?<![\w.])G\['[A-Za-z_]\w*'\])"""
     r"""|(?P<text>[rbuf]{0,2}(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\w*)"""
     r"""|(?P<unended>['"].*)"""
     r"""|(?P<size>\.(?:size|stride)\(\)\[\d{1,3}\])"""
@@ -68,7 +68,7 @@ _TOKEN = re.compile(
 )
 _LITERALS = frozenset({"True", "False", "None", "inf", "nan"})
 _REPEATED = re.compile(r"\?(?:\s*\?)+")
-_BETWEEN_CLAUSES = frozenset({"and", "or"})
+_BETWEEN_CLAUSES = frozenset({"and", "or", "if", "else", "|", "&", ","})
 
 
 def _expression(text: str) -> str:
@@ -81,9 +81,11 @@ def _expression(text: str) -> str:
     redacted: list[str] = []
     clause: list[re.Match[str]] = []
     for token in _TOKEN.finditer(text):
-        if token.lastgroup == "unended":  # where this literal began is not certain
+        if (
+            token.lastgroup == "unended" or token[0] == "#"
+        ):  # it is uncertain where this literal began, or it is a comment
             return UNKNOWN
-        if token["word"] in _BETWEEN_CLAUSES:
+        if token["word"] in _BETWEEN_CLAUSES or token["mark"] in _BETWEEN_CLAUSES:
             redacted += [*_clause(clause), token[0]]
             clause = []
         else:
@@ -141,9 +143,9 @@ def _reduced(text: str) -> str:
         return _other(line)
     source = _condition(match["source"], _LIMIT // 2)
     redacted = match["rest"]
-    for side in ("expected", "actual"):
-        if match[side] is not None and match[side] not in _SCALAR_TYPES:
-            redacted = redacted.replace(match[side], UNKNOWN)
+    if match["expected"] is not None:
+        expected, actual = (match[side] if match[side] in _SCALAR_TYPES else UNKNOWN for side in ("expected", "actual"))
+        redacted = f"dtype mismatch. expected {expected}, actual {actual}"
     if match["keys"] is not None:
         redacted = "dispatch key set mismatch. expected ?"
     return f"tensor '{source}' {redacted}"

@@ -50,7 +50,12 @@ _SIZES = re.compile(
     r"[\[(]?\d{1,19}(?:(?:, ?| ?x ?)\d{1,19}){0,31},?[\])]?|[\[(][\])]|torch\.Size\(\[[\d, ]{0,256}\]\)", re.ASCII
 )
 _NUMBER = re.compile(r"-?\d{1,19}", re.ASCII)
-_BUILTINS = frozenset(name for name in dir(builtins) if name.isascii())
+_BUILTINS = frozenset(
+    name
+    for name, builtin in vars(builtins).items()
+    # A program may have put functions of its own there.
+    if (getattr(builtin, "__module__", None), getattr(builtin, "__name__", None)) == ("builtins", name)
+)
 
 
 def _is_number(text: str) -> bool:
@@ -94,7 +99,8 @@ class KnownMessage(NamedTuple):
     def kept(self, text: str) -> str | None:
         """`text` with what its holes let through; None if it is another message.
 
-        Each literal is searched for behind the one before it, so the time is proportional to the length of `text`.
+        A value may contain the text between two holes, so that it is unknown where the hole ends. Nothing of such a hole is kept. The
+        time is proportional to the length of `text`.
         """
         first, last = self.literals[0], self.literals[-1]
         if not self.holes:
@@ -102,14 +108,40 @@ class KnownMessage(NamedTuple):
         end = len(text) - len(last)
         if end < len(first) or not (text.startswith(first) and text.endswith(last)):
             return None
-        pieces, start = [first], len(first)
-        for hole, literal in zip(self.holes, (*self.literals[1:-1], None), strict=True):
-            stop = end if literal is None else text.find(literal, start, end)
-            if stop < 0:
-                return None
-            pieces += (_in_hole(hole, text[start:stop]), last if literal is None else literal)
-            start = stop + len(literal or "")
+        between = self.literals[1:-1]
+        earliest = _found(text, between, len(first), end)
+        if earliest is None:
+            return None
+        latest = _found_last(text, between, len(first), end)
+        pieces, start, is_certain = [first], len(first), True
+        for hole, literal, stop, other in zip(
+            self.holes, self.literals[1:], (*earliest, end), (*latest, end), strict=True
+        ):
+            is_bounded = is_certain and stop == other
+            pieces += (_in_hole(hole, text[start:stop]) if is_bounded else UNKNOWN, literal)
+            start, is_certain = stop + len(literal), stop == other
         return "".join(pieces)
+
+
+def _found(text: str, literals: tuple[str, ...], start: int, end: int) -> list[int] | None:
+    """Where each literal is, as early as possible behind the one before it; None if one is missing."""
+    places = []
+    for literal in literals:
+        place = text.find(literal, start, end)
+        if place < 0:
+            return None
+        places.append(place)
+        start = place + len(literal)
+    return places
+
+
+def _found_last(text: str, literals: tuple[str, ...], start: int, end: int) -> list[int]:
+    """Where each literal is, as late as possible before the one behind it. They are all there."""
+    places: list[int] = []
+    for literal in reversed(literals):
+        end = text.rfind(literal, start, end)
+        places.append(end)
+    return places[::-1]
 
 
 def _in_hole(hole: str, text: str) -> str:

@@ -13,7 +13,7 @@ from torchspan._base.reading import traceback_of
 from torchspan.redaction.bounds import VALUE_LIMIT
 from torchspan.redaction.message_table import LENGTH_LIMIT, UNKNOWN, graph_breaks, table
 from torchspan.redaction.raised import text_of
-from torchspan.redaction.tensorrt_text import Framed, framed, named
+from torchspan.redaction.tensorrt_text import Framed, framed, preceded
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -60,7 +60,7 @@ def _kept(text: str, depth: int) -> str:
     kept = table().kept(text)
     if kept is not None:
         return kept
-    frame = named(text) if 0 < depth < _DEEPEST else None
+    frame = preceded(text) if 0 < depth < _DEEPEST else None
     inner = UNKNOWN if frame is None else _kept(frame.inner.rstrip(), depth + 1)
     # A colon may stand in an unknown text, too: without a known text behind it, nothing is a name.
     return UNKNOWN if frame is None or inner == UNKNOWN else _around(frame, inner)
@@ -90,14 +90,11 @@ def of_graph_break_hint(text: str) -> LibraryMessage:
 
 
 def of_dynamo_reason(text: str) -> LibraryMessage:
-    """Dynamo's reason for something: the type of graph break that it begins with, or its message if the table knows it.
-
-    The whole text is its first line.
-    """
+    """Dynamo's reason for something: the type of graph break that it begins with, or its message if the table knows it."""
     first = text.lstrip().partition("\n")[0]
     if first in graph_breaks()[0]:
-        return LibraryMessage(first, first)
-    return LibraryMessage(table().kept(text) or of_text(first), first)
+        return LibraryMessage(first, text)
+    return LibraryMessage(table().kept(text) or of_text(first), text)
 
 
 def of_program(text: str) -> LibraryMessage:

@@ -90,8 +90,8 @@ class OperatorArguments(_Entries):
 
     title = "arguments"
     leaves = (
-        "Names of arguments in an operator's schema, with the data types of tensors, and `dynamic` for a symbolic "
-        f"shape (`self: float64, dim`). Anything else is `{UNKNOWN}`."
+        "Names of arguments, as an operator's schema has them, with the data types of tensors, and `dynamic` for a symbolic "
+        f"shape (`self: float64, dim`). Anything but names of letters, digits and `_`, and data types is `{UNKNOWN}`."
     )
     _ARGUMENT = re.compile(r"(?:argument \d{1,4}|(?P<name>[A-Za-z_]\w{0,63}))(?:: (?P<types>[\w ]{1,128}))?", re.ASCII)
     _TYPES = frozenset({*DATA_TYPES, "dynamic"})

@@ -40,7 +40,14 @@ _IN_MESSAGES = """
 _PREFIXES = ("torch.", "c10::", "at::", "dtype.", "DataType.", "trt.", "torch.nn.", "torch.nn.modules.container.")
 _TYPES = frozenset(
     {*DATA_TYPES, *NOT_TENSORS, *_IN_CPP.split(), *_IN_MESSAGES.split()}
-    | {name for name, kind in vars(builtins).items() if isinstance(kind, type) and not issubclass(kind, BaseException)}
+    | {
+        name
+        for name, kind in vars(builtins).items()
+        # A program may have put classes of its own there.
+        if isinstance(kind, type)
+        and (kind.__module__, kind.__name__) == ("builtins", name)
+        and not issubclass(kind, BaseException)
+    }
 )
 
 

@@ -156,7 +156,7 @@ MESSAGES = [
     ),
     (
         "new(): invalid data type 'str'",
-        "new(): invalid data type 'str'",
+        "new(): invalid data type '?'",
     ),
     (
         "zeros: Dimension size must be non-negative.",
