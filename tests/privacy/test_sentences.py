@@ -245,6 +245,16 @@ def test_in_each_hole_of_each_row_every_sentence_gives_the_same_output(sentences
     assert several == {}
 
 
+def test_in_a_hole_the_end_of_a_sentence_does_not_show():
+    sentences = [f"{PATIENT[:-1]}{end}" for end in (*".!?,;:)]}'\"", "...", ".)", "")]
+    several = {}
+    for row in ROWS:
+        outputs = {str(messages.of_text(sentence.join(row.literals))) for sentence in sentences}
+        if len(outputs) > 1:
+            several["{}".join(row.literals)] = outputs
+    assert several == {}
+
+
 def test_in_one_hole_of_a_row_every_sentence_gives_the_same_output():
     several = {}
     for number, row in enumerate(ROWS):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program below `torchspan run` that has its own provider and exporter: 500 sentences are in its file, and nowhere else."""
 
+import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,17 +12,16 @@ from support.child import unmeasured
 from support.receiver import Receiver
 from torchspan import semconv, traces
 
-TESTS = Path(__file__).resolve().parents[1]
-
 PROGRAM = """
+import json
 import random
+from pathlib import Path
 
 import torch
 from opentelemetry import context, trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from privacy.sentences import SENTENCES
 from torchspan.observers import observable
 
 provider = TracerProvider()
@@ -45,7 +44,7 @@ def of_a_request():
     return trace.set_span_in_context(trace.NonRecordingSpan(request))
 
 
-for sentence in SENTENCES:
+for sentence in json.loads(Path("sentences.json").read_text(encoding="utf-8")):
     token = context.attach(of_a_request())
     for work in (of_the_program, of_pytorch):
         try:
@@ -62,12 +61,12 @@ def run(tmp_path_factory):
     """The spans of the run's file, what arrived at the program's endpoint, and what was printed."""
     folder = tmp_path_factory.mktemp("sentences")
     (folder / "app.py").write_text(PROGRAM)
+    (folder / "sentences.json").write_text(json.dumps(SENTENCES), encoding="utf-8")
     file = folder / "run.jsonl"
     with Receiver() as receiver:
         environment = {
             **unmeasured(),
             **receiver.environment(),
-            "PYTHONPATH": str(TESTS),
         }
         command = [sys.executable, "-m", "torchspan", "run", "--output", file, "--", sys.executable, "app.py"]
         done = subprocess.run(

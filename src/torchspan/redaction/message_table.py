@@ -46,10 +46,12 @@ _KEY = 6
 _BEGINNING = 2_048
 """Characters of a message in which a row with holes at both ends is recognized, so that a long message costs what a short one does."""
 
+# A full stop may end the sentence, and the message with it.
 _SIZES = re.compile(
-    r"[\[(]?\d{1,19}(?:(?:, ?| ?x ?)\d{1,19}){0,31},?[\])]?|[\[(][\])]|torch\.Size\(\[[\d, ]{0,256}\]\)", re.ASCII
+    r"(?:[\[(]?\d{1,19}(?:(?:, ?| ?x ?)\d{1,19}){0,31},?[\])]?|[\[(][\])]|torch\.Size\(\[[\d, ]{0,256}\]\))\.?",
+    re.ASCII,
 )
-_NUMBER = re.compile(r"-?\d{1,19}", re.ASCII)
+_NUMBER = re.compile(r"-?\d{1,19}\.?", re.ASCII)
 _BUILTINS = frozenset(
     name
     for name, builtin in vars(builtins).items()

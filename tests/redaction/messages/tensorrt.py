@@ -88,7 +88,7 @@ MESSAGES = [
     ),
     (
         "IBuilder::buildSerializedNetwork: Error Code 10: Internal Error (Could not find any implementation for node {ForeignNode[wanda.krol...[MATMUL]-[aten_ops.mm.default]-[/krol]]}.)",
-        "IBuilder::buildSerializedNetwork: Error Code 10: Internal Error (Could not find any implementation for node ?.)",
+        "IBuilder::buildSerializedNetwork: Error Code 10: Internal Error (Could not find any implementation for node ?)",
     ),
     (
         "IBuilder::buildSerializedNetwork: Error Code 1: Myelin ([tactic.cpp:1654: enumerate_tactics] Tactic Selection: wanda)",
