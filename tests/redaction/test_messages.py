@@ -171,6 +171,7 @@ def test_of_two_rows_that_match_the_one_with_more_text_decides():
             "row 1: {wanda} is not a hole; there are type, shape",
         ),
         ({"message": "the argument {any}{size} is bad", "source": "x"}, "row 1: two holes touch"),
+        ({"message": "the argument {any} is bad ", "source": "x"}, "row 1: whitespace at its end"),
         ({"message": "{any}: bad {any}", "source": "x"}, "row 1: fewer than 10 letters"),
         ({"message": "the argument {any} is bad"}, "row 1: it has no source"),
         ({"message": "the argument {any} is bad", "source": "x", "since": "1"}, "row 1: unknown key since"),

@@ -11,7 +11,8 @@ is from. `versions` limits the row to some versions of the library; it is for th
 - `{size}`, `{rank}`, `{dimension}`, `{count}`: a number that the text says is one. No index, element, scalar or id has these.
 - `{any}`: anything. Nothing of it is kept.
 
-What stands in a hole and is not of the hole's type is `?`. Any other brace is text.
+What stands in a hole and is not of the hole's type is `?`. Any other brace is text. Messages are compared without the whitespace at their
+end.
 """
 
 from __future__ import annotations
@@ -214,8 +215,8 @@ def rows_of(document: Any, name: str) -> list[KnownMessage]:
         name: Of the file, for errors.
 
     Raises:
-        BadRowError: A row lacks its source, has an unknown key or hole, two holes that touch, or too little text, or repeats
-            another row.
+        BadRowError: A row lacks its source, has an unknown key or hole, two holes that touch, whitespace at its end, or too little
+            text, or repeats another row.
     """
     rows: list[KnownMessage] = []
     messages: set[str] = set()
@@ -237,6 +238,8 @@ def _row(message: str, source: str, place: str) -> KnownMessage:
     unknown = next((hole for hole in holes if hole not in HOLES), None)
     if unknown is not None:
         raise BadRowError(f"{place}: {{{unknown}}} is not a hole; there are {', '.join(HOLES)}")
+    if message != message.rstrip():
+        raise BadRowError(f"{place}: whitespace at its end matches nothing, because messages are compared without it")
     if "" in literals[1:-1]:
         raise BadRowError(f"{place}: two holes touch, so it is unknown where one ends")
     if sum(map(str.isalpha, "".join(literals))) < _FEWEST_LETTERS:

@@ -123,6 +123,14 @@ MESSAGES = [
         "Error(s) in loading state_dict for ?:",
     ),
     (
+        'Error(s) in loading state_dict for Linear:\n\tMissing key(s) in state_dict: "wanda". ',
+        "Error(s) in loading state_dict for ?:\n\tMissing key(s) in state_dict: ?.",
+    ),
+    (
+        'Error(s) in loading state_dict for Linear:\n\tUnexpected key(s) in state_dict: "wanda". \n\tsize mismatch for krol: copying a param with shape torch.Size([3, 2]) from checkpoint, the shape in current model is torch.Size([2, 2]).',
+        "Error(s) in loading state_dict for ?:\n\tUnexpected key(s) in state_dict: ?. \n\tsize mismatch for ?: copying a param with shape torch.Size([3, 2]) from checkpoint, the shape in current model is torch.Size([2, 2]).",
+    ),
+    (
         "'Linear' object has no attribute 'nosuchthing'",
         "'?' object has no attribute '?'",
     ),
