@@ -188,7 +188,7 @@ def test_an_enable_that_fails_changes_nothing(tmp_path):
         try:
             faulthandler.enable(file="no file")
         except AttributeError:
-            print(faulthandler.is_enabled())
+            print(faulthandler.is_enabled(), flush=True)
         faulthandler._sigsegv()
         """,
     )

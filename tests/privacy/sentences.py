@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences of plain English: from docstrings of the standard library, in a fixed order."""
+"""Sentences of plain English: from docstrings in the standard library's source, in a fixed order."""
 
-import importlib
-import inspect
+import ast
 import random
 import re
+import sysconfig
+from pathlib import Path
 
 MODULES = (
     "argparse", "ast", "asyncio", "bdb", "calendar", "cmd", "collections", "configparser", "contextlib", "csv", "datetime",
@@ -18,19 +19,25 @@ PATIENT = "The patient has pain in the left hand and asks for help with the curr
 _SENTENCE = re.compile(r"(?<![^.\s] )[A-Z][a-z]+(?:,?(?: |\n +)[a-z'()-]+){5,20}[.!?](?=\s|$)")
 
 
-def _docstrings(holder, depth=2):
-    for _, member in sorted(vars(holder).items()):
-        documentation = getattr(member, "__doc__", None)
-        if type(documentation) is str:
-            yield documentation
-        if inspect.isclass(member) and depth:
-            yield from _docstrings(member, depth - 1)
+_OF_ROWS = re.compile(r"\barguments?\b")
+"""Rows differ in this word alone (`takes 1 argument`, `takes 2 arguments`): with it, a sentence in a hole looks like another row."""
+
+
+def _sources(module):
+    path = Path(sysconfig.get_path("stdlib"), *module.split("."))
+    return sorted(path.glob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+
+
+def _docstrings(source):
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield ast.get_docstring(node) or ""
 
 
 def _sentences():
-    modules = map(importlib.import_module, MODULES)
-    texts = {text for module in modules for text in (module.__doc__ or "", *_docstrings(module))}
-    return sorted({" ".join(match[0].split()) for text in texts for match in _SENTENCE.finditer(text)})
+    texts = {text for module in MODULES for source in _sources(module) for text in _docstrings(source)}
+    sentences = {" ".join(match[0].split()) for text in texts for match in _SENTENCE.finditer(text)}
+    return sorted(sentence for sentence in sentences if not _OF_ROWS.search(sentence))
 
 
 ALL = _sentences()

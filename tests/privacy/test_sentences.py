@@ -58,7 +58,7 @@ RAISED = {
     # by the standard library, which quotes it
     "int": int,
     "float": float,
-    "json": json.loads,
+    "json": lambda sentence: json.loads(f"({sentence})"),  # JSON has words of its own, such as Infinity
     "open": open,
     "import": lambda sentence: importlib.import_module(sentence.replace(".", "")),
     "an attribute of an object": lambda sentence: getattr(object(), sentence),
