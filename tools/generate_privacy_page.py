@@ -41,9 +41,9 @@ torchspan never records the following, at any setting:
 
 Messages are the one exception, because a message may quote any of these. A message leaves only if it is
 [known as a whole](#message), without the values that it quotes; a message of your own code is left out, unless it reads
-exactly like one of them. Of any other message, the
-class of the exception and its place leave: the file, the line and the function that raised it. With `TORCHSPAN_CAPTURE=text`,
-messages are recorded as they were written, with everything that they quote.
+exactly like one of them. Of any other message, the class of the exception and its place leave: the file, the line and the
+function that raised it. With `TORCHSPAN_CAPTURE=text`, messages are recorded as they were written, with everything that they
+quote.
 
 ## Whole texts in your own file
 

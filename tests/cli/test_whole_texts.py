@@ -43,7 +43,7 @@ def failed():
         s.ERROR_TYPE: "ValueError",
         s.PARSER_ERROR: REDUCED,
         f"{s.LOCAL}{s.PARSER_ERROR}": PARSER,
-        s.local_event_key(0, s.EXCEPTION_MESSAGE): SECRET,
+        f"{s.LOCAL}{s.event_text_key(0, s.EXCEPTION_MESSAGE)}": SECRET,
     }
     exception = {"name": "exception", "timeUnixNano": "1500", "attributes": [attribute(s.EXCEPTION_TYPE, "ValueError")]}
     return request("tensorrt.parse", facts, events=[exception], status={"code": 2})

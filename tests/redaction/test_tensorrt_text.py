@@ -75,7 +75,7 @@ UNKNOWN = [
     ),
     ("IBuilder::build: Error Code 4: API Usage Error (wanda", "IBuilder::build: Error Code 4: API Usage Error (?"),
     ("ModelImporter.cpp:141: wanda krol", "ModelImporter.cpp:141: ?"),
-    ("Error Code 4: API Usage Error (wanda In krol at /home/wanda/a.cpp:1)", "Error Code 4: API Usage Error (?)"),
+    ("Error Code 4: API Usage Error (wanda In krol at /wanda/krol/a.cpp:1)", "Error Code 4: API Usage Error (?)"),
     ("IWandaKrol::build: Error Code 4: API Usage Error (wanda)", "?"),
     ("IBuilder::build: Error Code 4: Wanda Krol (wanda)", "?"),
     ("wanda.cpp:141: krol", "?"),

@@ -25,15 +25,14 @@ def with_texts(spans: Iterable[Span]) -> Iterator[Span]:
         if not span.texts:
             yield span
             continue
-        texts = {key: text for key, text in span.texts.items() if not key.startswith(_OF_EVENTS)}
+        texts = {key: text for key, text in span.texts.items() if not key.startswith(semconv.EVENT_TEXTS)}
         events = tuple(
-            dataclasses.replace(event, attributes=event.attributes | _of_event(span.texts, f"{_OF_EVENTS}{index}."))
+            dataclasses.replace(
+                event, attributes=event.attributes | _of_event(span.texts, semconv.event_text_key(index, ""))
+            )
             for index, event in enumerate(span.events)
         )
         yield dataclasses.replace(span, attributes=span.attributes | texts, events=events)
-
-
-_OF_EVENTS = "events."
 
 
 def _of_event(texts: Mapping[str, Any], prefix: str) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from torchspan.redaction.kinds_of_text import UNKNOWN, Enumeration, Formed, GraphBreakType, Identifier, Kind, PlaceText
+from torchspan.redaction import UNKNOWN
+from torchspan.redaction.kinds_of_text import Enumeration, Formed, GraphBreakType, Identifier, Kind, PlaceText
 from torchspan.redaction.operator_text import Operator
 
 _DIMENSION = r"inputs(?:\[\d{1,4}\]){1,4}\.shape\[\d{1,4}\]"

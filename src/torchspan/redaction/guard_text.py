@@ -6,8 +6,9 @@ from __future__ import annotations
 import ast
 import re
 
+from torchspan.redaction import UNKNOWN
 from torchspan.redaction.bounds import cut
-from torchspan.redaction.kinds_of_text import UNKNOWN, Kind
+from torchspan.redaction.kinds_of_text import Kind
 
 _LIMIT = 256
 """Maximum number of characters of a guard."""
@@ -81,9 +82,8 @@ def _expression(text: str) -> str:
     redacted: list[str] = []
     clause: list[re.Match[str]] = []
     for token in _TOKEN.finditer(text):
-        if (
-            token.lastgroup == "unended" or token[0] == "#"
-        ):  # it is uncertain where this literal began, or it is a comment
+        if token.lastgroup == "unended" or token[0] == "#":
+            # Where this literal began is uncertain; what follows `#` is a comment.
             return UNKNOWN
         if token["word"] in _BETWEEN_CLAUSES or token["mark"] in _BETWEEN_CLAUSES:
             redacted += [*_clause(clause), token[0]]

@@ -14,13 +14,12 @@ from typing import ClassVar
 
 from torchspan._base import source_places
 from torchspan.phase import BUILD_PHASE, SPANS
+from torchspan.redaction import UNKNOWN
 from torchspan.redaction.bounds import cut
 from torchspan.redaction.message_table import graph_breaks
 from torchspan.redaction.messages import LibraryMessage, of_text
 from torchspan.redaction.type_names import BUILD_PHASES
 
-UNKNOWN = "?"
-"""Replaces a text that its kind does not accept."""
 OTHER_VALUE = "other"
 """Replaces a value that is not in an enumeration."""
 NAME_LIMIT = 128

@@ -17,7 +17,6 @@ end.
 
 from __future__ import annotations
 
-import builtins
 import json
 import pkgutil
 import re
@@ -25,11 +24,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from torchspan.redaction import UNKNOWN
 from torchspan.redaction.operator_registry import is_operator
-from torchspan.redaction.type_names import ONNX_OPERATORS, is_type_name
-
-UNKNOWN = "?"
-"""Replaces what stands in a hole and is not of its type."""
+from torchspan.redaction.type_names import BUILTINS, ONNX_OPERATORS, is_type_name
 
 LENGTH_LIMIT = 65_536
 """Characters of the longest message that is compared with the table."""
@@ -53,12 +50,6 @@ _SIZES = re.compile(
     re.ASCII,
 )
 _NUMBER = re.compile(r"-?\d{1,19}\.?", re.ASCII)
-_BUILTINS = frozenset(
-    name
-    for name, builtin in vars(builtins).items()
-    # A program may have put functions of its own there.
-    if (getattr(builtin, "__module__", None), getattr(builtin, "__name__", None)) == ("builtins", name)
-)
 
 
 def _is_number(text: str) -> bool:
@@ -70,7 +61,7 @@ HOLES: Mapping[str, Callable[[str], bool]] = {
     "shape": lambda text: _SIZES.fullmatch(text) is not None,
     "operator": lambda text: is_operator(text) or (text.isidentifier() and is_operator(f"aten::{text}")),
     "onnx_operator": ONNX_OPERATORS.__contains__,
-    "builtin": _BUILTINS.__contains__,
+    "builtin": BUILTINS.__contains__,
     "size": _is_number,
     "rank": _is_number,
     "dimension": _is_number,

@@ -10,8 +10,9 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING
 
 from torchspan._base.reading import traceback_of
+from torchspan.redaction import UNKNOWN
 from torchspan.redaction.bounds import VALUE_LIMIT
-from torchspan.redaction.message_table import LENGTH_LIMIT, UNKNOWN, graph_breaks, table
+from torchspan.redaction.message_table import LENGTH_LIMIT, graph_breaks, table
 from torchspan.redaction.raised import text_of
 from torchspan.redaction.tensorrt_text import Framed, framed, preceded
 
@@ -47,21 +48,20 @@ def of_text(text: str) -> LibraryMessage:
 
     What TensorRT writes around its texts leaves in both cases: the place in its source, the function and the error code.
     """
-    if len(text) > LENGTH_LIMIT:
-        return LibraryMessage(UNKNOWN, text)
-    return LibraryMessage(_kept(text.rstrip(), 0), text)
+    return LibraryMessage(_kept(text, 0), text)
 
 
 def _kept(text: str, depth: int) -> str:
     """What leaves of a text that is in `depth` frames of TensorRT."""
+    text = text.rstrip()
     frame = framed(text) if depth < _DEEPEST else None
     if frame is not None:
-        return _around(frame, _kept(frame.inner.rstrip(), depth + 1))
+        return _around(frame, _kept(frame.inner, depth + 1))
     kept = table().kept(text)
     if kept is not None:
         return kept
     frame = preceded(text) if 0 < depth < _DEEPEST else None
-    inner = UNKNOWN if frame is None else _kept(frame.inner.rstrip(), depth + 1)
+    inner = UNKNOWN if frame is None else _kept(frame.inner, depth + 1)
     # A colon may stand in an unknown text, too: without a known text behind it, nothing is a name.
     return UNKNOWN if frame is None or inner == UNKNOWN else _around(frame, inner)
 
@@ -94,7 +94,8 @@ def of_dynamo_reason(text: str) -> LibraryMessage:
     first = text.lstrip().partition("\n")[0]
     if first in graph_breaks()[0]:
         return LibraryMessage(first, text)
-    return LibraryMessage(table().kept(text) or of_text(first), text)
+    known = of_text(text)
+    return known if known != UNKNOWN else LibraryMessage(of_text(first), text)
 
 
 def of_program(text: str) -> LibraryMessage:

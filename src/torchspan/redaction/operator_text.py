@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 import sys
 
-from torchspan.redaction.kinds_of_text import NAME_LIMIT, UNKNOWN, Kind, is_name
+from torchspan.redaction import UNKNOWN
+from torchspan.redaction.kinds_of_text import NAME_LIMIT, Kind, is_name
 from torchspan.redaction.operator_registry import is_operator
 from torchspan.redaction.type_names import DATA_TYPES, ONNX_OPERATORS
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from torchspan.redaction.message_table import UNKNOWN
+from torchspan.redaction import UNKNOWN
 from torchspan.redaction.type_names import ONNX_OPERATORS
 
 _FUNCTION = r"(?:[A-Za-z_]\w{0,63}(?:::~?[A-Za-z_]\w{0,63}){0,4}|operator\(\))"

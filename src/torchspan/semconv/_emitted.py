@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from torchspan.redaction import UNKNOWN
 from torchspan.redaction.bounds import ENTRIES_LIMIT, VALUE_LIMIT, size
-from torchspan.redaction.kinds_of_text import UNKNOWN, Identifier, Kind, SpanName
+from torchspan.redaction.kinds_of_text import Identifier, Kind, SpanName
 from torchspan.redaction.messages import LibraryMessage
 from torchspan.semconv._table import Attribute
 

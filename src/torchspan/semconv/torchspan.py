@@ -10,12 +10,18 @@ from torchspan.semconv._table import Attribute, folded
 from torchspan.semconv.input_limits import DRIFT_EVENT, OUTSIDE_EVENT
 
 LOCAL = "torchspan.local."
-"""What the key of a whole text begins with, in the user's own file: the key of its attribute follows."""
+"""What the attribute of a whole text begins with, in the user's own file: the text's key follows.
+
+The key of the text of a span's attribute is the attribute's. The text of an event's attribute is on the span, too: see
+`event_text_key`.
+"""
+EVENT_TEXTS = "events."
+"""What the keys of the whole texts of events begin with."""
 
 
-def local_event_key(index: int, key: str) -> str:
-    """The key of the whole text of an attribute of an event. It stands on the span, with the event's index."""
-    return f"{LOCAL}events.{index}.{key}"
+def event_text_key(index: int, key: str) -> str:
+    """The key of the whole text of an attribute of the event with this index."""
+    return f"{EVENT_TEXTS}{index}.{key}"
 
 
 KEEP = Attribute(

@@ -92,13 +92,10 @@ def span_of(raw: Any, scope: str, resource: Attributes) -> Span:
 
 def _with_texts_apart(attributes: Attributes, scope: str) -> tuple[Attributes, Attributes]:
     """The attributes, and the whole texts among them, which only torchspan's spans have."""
-    texts = {key: value for key, value in attributes.items() if key.startswith(semconv.LOCAL)}
-    if not texts or scope != semconv.SCOPE_NAME:
+    if scope != semconv.SCOPE_NAME:
         return attributes, {}
-    return (
-        {key: value for key, value in attributes.items() if key not in texts},
-        {key.removeprefix(semconv.LOCAL): text for key, text in texts.items()},
-    )
+    keys = [key for key in attributes if key.startswith(semconv.LOCAL)]
+    return attributes, {key.removeprefix(semconv.LOCAL): attributes.pop(key) for key in keys}
 
 
 def _event(raw: Mapping[str, Any]) -> SpanEvent:

@@ -223,42 +223,38 @@ class SpanWriter:
         logged = [occurrence for occurrence in occurrences if type(occurrence) is LoggedException]
         own = [occurrence for occurrence in occurrences if type(occurrence) is not LoggedException]
         for occurrence in own:
-            span.add_event(
-                semconv.event_name(occurrence.name), self._emitted(occurrence.attributes), occurrence.time_ns
-            )
+            span.add_event(*self._reduced(occurrence))
         attributes = self._emitted(facts)
         span.set_attributes(attributes)
         if semconv.ERROR_TYPE in attributes:
             span.set_status(Status(StatusCode.ERROR, attributes.get(semconv.BUILD_ERROR)))
-        return Withheld(
-            [
-                WithheldEvent(
-                    semconv.event_name(occurrence.name), self._emitted(occurrence.attributes), occurrence.time_ns
-                )
-                for occurrence in logged
-            ],
+        texts: dict[str, Any] = {}
+        if self._capture == "local":
             # The SDK's limit drops the oldest events, so that the first index may be below 0.
-            self._local_texts(
-                {**event.attributes, **facts}, [*own, *logged], len(getattr(span, "events", ())) - len(own)
-            ),
-        )
+            first = len(getattr(span, "events", ())) - len(own)
+            texts = _whole_texts({**event.attributes, **facts}, [*own, *logged], first)
+        return Withheld([self._reduced(occurrence) for occurrence in logged], texts)
 
-    def _local_texts(self, facts: Attributes, occurrences: list[Occurrence], first: int) -> dict[str, Any]:
-        """The whole texts for the user's own file, of which exporters get a part.
-
-        Args:
-            first: The index of the first occurrence among the events of the file.
-        """
-        if self._capture != "local":
-            return {}
-        texts = {f"{semconv.LOCAL}{key}": text for key, text in semconv.whole_texts(facts).items()}
-        for index, occurrence in enumerate(occurrences, first):
-            for key, text in semconv.whole_texts(occurrence.attributes).items() if index >= 0 else ():
-                texts[semconv.local_event_key(index, key)] = text
-        return texts
+    def _reduced(self, occurrence: Occurrence) -> WithheldEvent:
+        """An event as it may leave the process."""
+        attributes = self._emitted(occurrence.attributes)
+        return WithheldEvent(semconv.event_name(occurrence.name), attributes, occurrence.time_ns)
 
     def _emitted(self, facts: Attributes) -> dict[str, Any]:
         return semconv.emitted(facts, capture_text=self._capture == "text")
+
+
+def _whole_texts(facts: Attributes, occurrences: list[Occurrence], first: int) -> dict[str, Any]:
+    """The attributes with whole texts, for the user's own file.
+
+    Args:
+        first: The index of the first occurrence among the events of the file.
+    """
+    texts = dict(semconv.whole_texts(facts))
+    for index, occurrence in enumerate(occurrences, first):
+        for key, text in semconv.whole_texts(occurrence.attributes).items() if index >= 0 else ():
+            texts[semconv.event_text_key(index, key)] = text
+    return {f"{semconv.LOCAL}{key}": text for key, text in texts.items()}
 
 
 def _is_refused(own: SpanContext, around: SpanContext, tracer: Tracer) -> bool:
