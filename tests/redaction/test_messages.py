@@ -93,6 +93,19 @@ def test_a_key_of_the_program_in_an_error_of_the_library_does_not_leave():
     assert messages.of_error(raised(lambda: torch.nn.ModuleDict({})[key])) == "?"
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("backend='inductor' raised:\nTypeError: wanda\n", "backend=? raised:\n?: ?"),
+        ("Data-dependent branching\n  Explanation: wanda", "Data-dependent branching"),
+        ("wanda\nkrol", "?"),
+    ],
+)
+def test_a_reason_of_dynamo_leaves_by_its_row_or_its_type_and_its_whole_text_has_all_lines(text, kept):
+    reason = messages.of_dynamo_reason(text)
+    assert (str(reason), reason.whole) == (kept, text)
+
+
 def test_no_code_of_an_exception_runs():
     class Hostile(RuntimeError):
         args = property(lambda _self: 1 / 0)
