@@ -39,6 +39,7 @@ ALLOWED = {
     "testing": {"_files", "_base", "instrumentor", "sdk", "traces"},
     "sdk": VOCABULARY | {"_files", "_sampling", "_base", "_settings", "_version", "environment_variables"},
     "traces": VOCABULARY,
+    "answers": VOCABULARY | {"traces"},
     "propagation": {"_context", "_files", "_sampling", "_base", "_launched", "environment_variables"},
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
@@ -68,7 +69,7 @@ ALLOWED = {
         "environment_variables",
         "probes",
     }
-    | {"inputs", "redaction", "sdk", "testing", "traces"},
+    | {"answers", "inputs", "redaction", "sdk", "testing", "traces"},
     "__init__": {"_base", "_version", "batching", "instrumentor"},
     "__main__": {"cli"},
     "_version": set(),

@@ -8,10 +8,10 @@ import pytest
 import torchspan
 from torchspan import cli
 from torchspan.adapters import ResolvedProbe
+from torchspan.answers import _units as units
+from torchspan.answers.lines import cells, printable, shorten
 from torchspan.cli import probes
-from torchspan.cli._terminal import cells, printable, shorten
 from torchspan.cli.probes import summary, table
-from torchspan.cli.waterfall import _units as units
 from torchspan.phase import COMPILE
 from torchspan.probes import Function, Probe, Record, Step
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from torchspan.cli.waterfall import program_line
+from torchspan.answers import program_line
 from torchspan.traces import Span, trees
 
 START_NS = 1_795_257_760_000_000_000

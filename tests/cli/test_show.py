@@ -13,7 +13,7 @@ import pytest
 from opentelemetry import trace
 
 from torchspan import semconv as s
-from torchspan.cli.waterfall import _cache_answer
+from torchspan.answers import _cache_answer
 from torchspan.semconv import FallbackReason
 
 FALLBACK = {

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from torchspan import semconv as s
-from torchspan.cli.waterfall import _frame_answer as _frames
+from torchspan.answers import _frame_answer as _frames
 
 
 def test_the_line_of_a_frame_names_the_function_and_why_it_was_compiled_again(recording, torchspan):

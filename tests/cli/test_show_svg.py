@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from torchspan.answers.lines import Style
 from torchspan.cli import _svg
 from torchspan.cli._svg import Picture
-from torchspan.cli._terminal import Style
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -16,15 +16,16 @@ from torchspan._files.folders import Folder
 from torchspan._launched.crash import Crash, read_crashes
 from torchspan._launched.run_report import RunReport, likely_reason, missing, problems, read_reports
 from torchspan._launched.run_settings import RunSettings
+from torchspan.answers import printable_spans, program_line
+from torchspan.answers._texts import with_texts
+from torchspan.answers.lines import printable
 from torchspan.cli import _output
 from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._child import Ended
 from torchspan.cli._output import Output
 from torchspan.cli._run_span import RunSpan, signal_name
-from torchspan.cli._terminal import Terminal, printable
-from torchspan.cli._whole_texts import with_texts
+from torchspan.cli._terminal import Terminal
 from torchspan.cli.show import MOST_PARTS, Drawing, write_problems
-from torchspan.cli.waterfall import printable_spans, program_line
 from torchspan.environment_variables import TORCHSPAN_WITHOUT_GPU
 from torchspan.sdk import _path
 from torchspan.traces import Node, Span, Trace, UnfinishedSpan, read, trees

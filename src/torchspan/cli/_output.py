@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from torchspan._files.opening import open_existing
+from torchspan.answers.lines import printable
 from torchspan.cli._command import CommandError
-from torchspan.cli._terminal import printable
 from torchspan.environment_variables import TORCHSPAN_FILE
 from torchspan.sdk import _path
 from torchspan.sdk._append_file import check_is_of_traces

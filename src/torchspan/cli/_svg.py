@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from torchspan.cli._terminal import Line, cells
+from torchspan.answers.lines import Line, cells
 
 _COLUMN, _ROW, _MARGIN, _FONT = 8, 18, 14, 13
 _BARS = "█░▏"

@@ -7,117 +7,15 @@ without it and in a pipe. Text never passes through rich's markup: `[CONV]-[/x]`
 
 from __future__ import annotations
 
-import enum
-import functools
 import os
-import re
-import unicodedata
 from collections.abc import Iterable
 from typing import Any, TextIO
 
+from torchspan.answers.lines import Line
+
 DEFAULT_WIDTH = 80
 _NARROWEST, _WIDEST = 40, 200
-_UNSEEN = re.compile("[\u115f-\u11ff\u2800\u3164\ud7b0-\ud7ff\uffa0\U0001d159\U00013441\U00013442]")
-"""What `str.isprintable` accepts and a terminal draws as nothing or into the character before it.
-
-Fillers and the parts of Hangul syllables that follow the first, the empty Braille pattern, an empty note head, empty
-hieroglyphs. Marks (categories Mn, Mc and Me) are looked up.
-"""
 _ASCII = str.maketrans("├└│─█░▏·…\N{MULTIPLICATION SIGN}→≥µ▁▂▃▄▅▆▇", "|`|-#:|-~x>>u.,:;=+*")
-
-
-class Style(enum.Enum):
-    """The role of a piece of a line; the value is rich's name of its looks."""
-
-    PLAIN = ""
-    DIM = "dim"
-    STRONG = "bold"
-    BAR = "cyan"
-    STAND_IN = "dim cyan"
-    FALLBACK = "yellow"
-    ERROR = "bold red"
-
-
-Line = list[tuple[str, Style]]
-"""One line as pieces of text with their roles, without a newline."""
-
-
-def printable(text: str) -> str:
-    r"""The text with everything written out that could act on a terminal, or that is not seen as a character.
-
-    Control characters, escape sequences, line breaks, direction marks, lone surrogates, marks that combine with the
-    character before them and characters without a glyph read `\x1b`, `\u202e`, `\u0301`.
-    """
-    if is_printable(text):
-        return text
-    return "".join(char if _is_seen(char) else ascii(char)[1:-1] for char in text)
-
-
-def is_printable(text: str) -> bool:
-    """Whether `printable` leaves the text as it is."""
-    return text.isprintable() and (text.isascii() or all(map(_is_seen, text)))
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_seen(char: str) -> bool:
-    if char.isascii():
-        return char.isprintable()
-    return char.isprintable() and unicodedata.category(char)[0] != "M" and _UNSEEN.match(char) is None
-
-
-def cells(text: str) -> int:
-    """Columns that a printable text takes."""
-    if text.isascii():
-        return len(text)
-    return sum(_char_cells(char) for char in text)
-
-
-def _char_cells(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def shorten(text: str, width: int) -> str:
-    """At most `width` columns of the text: start and end, with `…` for the middle."""
-    if cells(text) <= width:
-        return text
-    keep = max(width - 1, 0)
-    front = text[: cut(text, keep - keep // 2)]
-    back = text[::-1][: cut(text[::-1], keep // 2)][::-1]
-    return f"{front}…{back}" if width > 0 else ""
-
-
-def cut(text: str, width: int, start: int = 0) -> int:
-    """The position up to which the text from `start` on takes at most `width` columns."""
-    taken = 0
-    for position in range(start, len(text)):
-        taken += _char_cells(text[position])
-        if taken > width:
-            return position
-    return len(text)
-
-
-def broken(text: str, width: int) -> list[str]:
-    """The text in pieces of at most `width` columns, broken between words where that is possible.
-
-    A number stays with the word after it, which may be its unit.
-    """
-    pieces, start = [], 0
-    while (end := cut(text, width, start)) < len(text):
-        space = text.rfind(" ", start + 1, end + 1)
-        before = text.rfind(" ", start + 1, space) if space > 0 and text[space - 1].isdigit() else -1
-        end = before if before > 0 else space if space > 0 else end
-        pieces.append(text[start:end])
-        start = end
-        while text.startswith(" ", start):
-            start += 1
-    return [*pieces, text[start:]]
-
-
-def pad(text: str, width: int) -> str:
-    """The text with spaces up to `width` columns."""
-    return text + " " * (width - cells(text))
 
 
 class Terminal:

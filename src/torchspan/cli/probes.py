@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from torchspan.answers.lines import Line, Style, broken, printable
 from torchspan.cli._command import CommandError
-from torchspan.cli._terminal import Line, Style, Terminal, broken, printable
+from torchspan.cli._terminal import Terminal
 
 if TYPE_CHECKING:
     from torchspan.adapters import ResolvedProbe

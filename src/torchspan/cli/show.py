@@ -13,12 +13,14 @@ from typing import BinaryIO, TypeVar
 
 from torchspan import phase, semconv
 from torchspan._files.opening import open_own
+from torchspan.answers import Scene, answers, overview, plural, printable_spans, program, waterfall
+from torchspan.answers._texts import with_texts
+from torchspan.answers.lines import Line, Style, broken, printable
 from torchspan.cli._command import CommandError
 from torchspan.cli._svg import Picture
-from torchspan.cli._terminal import Line, Style, Terminal, broken, printable
+from torchspan.cli._terminal import Terminal
 from torchspan.cli._what_leaves import Listing
-from torchspan.cli._whole_texts import HELP, with_texts, write_redacted
-from torchspan.cli.waterfall import Scene, answers, overview, plural, printable_spans, program, waterfall
+from torchspan.cli._whole_texts import HELP, write_redacted
 from torchspan.semconv.torch import FrameOutcome
 from torchspan.traces import FileContent, Run, Span, Trace, UnfinishedSpan, by_run, read, strings, trees
 

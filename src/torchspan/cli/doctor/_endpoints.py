@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
-from torchspan.cli._terminal import printable
+from torchspan.answers.lines import printable
 from torchspan.cli.doctor._asking import TIMEOUT_S
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._exporters import GRPC, HTTP, SIGNALS, Exporter, known_exporters, problem

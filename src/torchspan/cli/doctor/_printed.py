@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator
 
 from torchspan._version import __version__
-from torchspan.cli._terminal import Line, Style, broken, pad, printable
+from torchspan.answers.lines import Line, Style, broken, pad, printable
 from torchspan.cli.doctor._check import Check, CheckFunction, Context, State
 from torchspan.cli.doctor._secrets import Secrets
 

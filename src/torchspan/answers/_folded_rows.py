@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from torchspan import semconv
-from torchspan.cli.waterfall import _labels
+from torchspan.answers import _labels
 from torchspan.traces import Node, Trace, UnfinishedSpan
 
 MOST_LINES = 160

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torchspan import semconv
-from torchspan.cli._terminal import is_printable, printable
+from torchspan.answers.lines import is_printable, printable
 from torchspan.traces import Attributes, Span, SpanEvent, UnfinishedSpan
 
 LONGEST = 4_096

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchspan import phase, semconv
-from torchspan.cli._terminal import Style
-from torchspan.cli.waterfall import _labels
-from torchspan.cli.waterfall._answer import Answer, Code, listed, words
-from torchspan.cli.waterfall._units import plural, source_line, times
+from torchspan.answers import _labels
+from torchspan.answers._answer import Answer, Code, listed, words
+from torchspan.answers._units import plural, source_line, times
+from torchspan.answers.lines import Style
 from torchspan.traces import Attributes, Node
 
 # --- what validators refused ----------------------------------------------------------------------------------------

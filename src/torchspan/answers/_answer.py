@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from torchspan import phase
-from torchspan.cli._terminal import Line, Style, broken, cells, pad
+from torchspan.answers.lines import Line, Style, broken, cells, pad
 from torchspan.traces import Node
 
 HEAD = 10

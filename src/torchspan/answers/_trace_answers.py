@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 
 from torchspan import phase, semconv
-from torchspan.cli._terminal import Style
-from torchspan.cli.waterfall import _frame_answer, _labels, _limit_answer
-from torchspan.cli.waterfall._answer import Answer, Why, listed, settings_of, words
-from torchspan.cli.waterfall._cache_answer import cache_answers
-from torchspan.cli.waterfall._error_answer import error_answers, refusals
-from torchspan.cli.waterfall._labels import SEPARATOR
-from torchspan.cli.waterfall._limit_answer import limit_answers
-from torchspan.cli.waterfall._units import duration, plural, share, times
+from torchspan.answers import _frame_answer, _labels, _limit_answer
+from torchspan.answers._answer import Answer, Why, listed, settings_of, words
+from torchspan.answers._cache_answer import cache_answers
+from torchspan.answers._error_answer import error_answers, refusals
+from torchspan.answers._labels import SEPARATOR
+from torchspan.answers._limit_answer import limit_answers
+from torchspan.answers._units import duration, plural, share, times
+from torchspan.answers.lines import Style
 from torchspan.traces import Node, Trace, UnfinishedSpan, at_or_below
 
 MOST_ANSWERS = 5

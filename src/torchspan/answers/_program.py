@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from torchspan import phase, semconv
-from torchspan.cli._terminal import Line, Style, broken
+from torchspan.answers.lines import Line, Style, broken
 from torchspan.traces import Span, Trace
 
 IMPORT = phase.IMPORT.name

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from torchspan import phase, semconv
-from torchspan.cli._terminal import Style
-from torchspan.cli.waterfall import _labels
-from torchspan.cli.waterfall._answer import Answer, words
-from torchspan.cli.waterfall._units import share
+from torchspan.answers import _labels
+from torchspan.answers._answer import Answer, words
+from torchspan.answers._units import share
+from torchspan.answers.lines import Style
 from torchspan.traces import Attributes, Node
 
 OUTSIDE, DRIFT = "Outside", "Drift"

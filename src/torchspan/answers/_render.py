@@ -9,14 +9,14 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from torchspan import semconv
-from torchspan.cli._terminal import Line, Style, broken, cells, pad, shorten
-from torchspan.cli.waterfall import _labels
-from torchspan.cli.waterfall._answer import Answer, lines
-from torchspan.cli.waterfall._folded_rows import Fold, Row, folded, rows
-from torchspan.cli.waterfall._labels import SEPARATOR, Fact
-from torchspan.cli.waterfall._scene import Scene
-from torchspan.cli.waterfall._trace_answers import answers, news
-from torchspan.cli.waterfall._units import duration, plural, size, times
+from torchspan.answers import _labels
+from torchspan.answers._answer import Answer, lines
+from torchspan.answers._folded_rows import Fold, Row, folded, rows
+from torchspan.answers._labels import SEPARATOR, Fact
+from torchspan.answers._scene import Scene
+from torchspan.answers._trace_answers import answers, news
+from torchspan.answers._units import duration, plural, size, times
+from torchspan.answers.lines import Line, Style, broken, cells, pad, shorten
 from torchspan.traces import Attributes, Node, Run, Span, Trace
 
 _DURATION = 9

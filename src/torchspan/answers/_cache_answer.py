@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections import Counter
 
 from torchspan import phase, semconv
-from torchspan.cli.waterfall import _labels
-from torchspan.cli.waterfall._answer import Answer, Why, settings_of, words
-from torchspan.cli.waterfall._units import plural
+from torchspan.answers import _labels
+from torchspan.answers._answer import Answer, Why, settings_of, words
+from torchspan.answers._units import plural
 from torchspan.traces import Node
 
 _C = semconv.CacheReason

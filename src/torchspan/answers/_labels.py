@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchspan import phase, semconv
-from torchspan.cli._terminal import Style
-from torchspan.cli.waterfall import _frame_answer
-from torchspan.cli.waterfall._units import duration, plural, size, times
+from torchspan.answers import _frame_answer
+from torchspan.answers._units import duration, plural, size, times
+from torchspan.answers.lines import Style
 from torchspan.traces import Attributes, Node, Span, UnfinishedSpan
 
 SEPARATOR = " · "

@@ -6,11 +6,11 @@ a terminal can be given) -> `_labels` (what a line says) and `_trace_answers` (w
 at all) -> `_render` (lines of a given width).
 """
 
-from torchspan.cli.waterfall._printable import printable_spans
-from torchspan.cli.waterfall._program import program_line
-from torchspan.cli.waterfall._render import overview, program, waterfall
-from torchspan.cli.waterfall._scene import Scene
-from torchspan.cli.waterfall._trace_answers import answers
-from torchspan.cli.waterfall._units import plural
+from torchspan.answers._printable import printable_spans
+from torchspan.answers._program import program_line
+from torchspan.answers._render import overview, program, waterfall
+from torchspan.answers._scene import Scene
+from torchspan.answers._trace_answers import answers
+from torchspan.answers._units import plural
 
 __all__ = ["Scene", "answers", "overview", "plural", "printable_spans", "program", "program_line", "waterfall"]

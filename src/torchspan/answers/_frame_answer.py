@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torchspan import phase, semconv
-from torchspan.cli._terminal import Style
-from torchspan.cli.waterfall._answer import Answer, Code, words
-from torchspan.cli.waterfall._units import plural, share, source_line, times
+from torchspan.answers._answer import Answer, Code, words
+from torchspan.answers._units import plural, share, source_line, times
+from torchspan.answers.lines import Style
 from torchspan.semconv.torch import BreakClass, FrameOutcome, GuardClass
 from torchspan.traces import Attributes, Node, Span, at_or_below
 
