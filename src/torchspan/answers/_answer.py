@@ -8,17 +8,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from torchspan import phase
+from torchspan.answers._findings import Code, Paragraph
 from torchspan.answers.lines import Line, Style, broken, cells, pad
 from torchspan.traces import Node
 
 HEAD = 10
 """Columns in which an answer says what it answers."""
-
-
-class Code(str):
-    """A piece to copy: it is never broken, and a line with it alone may be wider than the terminal."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -33,7 +28,7 @@ class Answer:
     """
 
     head: str
-    paragraphs: tuple[tuple[str, ...], ...]
+    paragraphs: tuple[Paragraph, ...]
     note: str = ""
     style: Style = Style.PLAIN
 
@@ -45,12 +40,12 @@ class Why(NamedTuple):
     remedy: str
 
 
-def words(text: str) -> tuple[str, ...]:
+def words(text: str) -> Paragraph:
     """A paragraph that may be broken between any two words."""
     return tuple(text.split())
 
 
-def listed(items: Iterable[str]) -> tuple[str, ...]:
+def listed(items: Iterable[str]) -> Paragraph:
     """A paragraph of items with commas between them, which is not broken inside an item."""
     pieces = list(items)
     return tuple(f"{piece}," if index < len(pieces) - 1 else piece for index, piece in enumerate(pieces))

@@ -1,18 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line about the engine cache: what happened to each engine, why, and what would change it."""
+"""What caches did: the engine cache with each engine, and those of torch.compile with each graph."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 
 from torchspan import phase, semconv
-from torchspan.answers import _labels
 from torchspan.answers._answer import Answer, Why, settings_of, words
+from torchspan.answers._attributes import strings
+from torchspan.answers._findings import CacheResult
 from torchspan.answers._units import plural
 from torchspan.traces import Node
 
 _C = semconv.CacheReason
-_OFF = "off; cache_built_engines, reuse_cached_engines turn it on"
+_OFF = CacheResult(
+    sentence_pieces=("off",),
+    remedy_pieces=words("cache_built_engines, reuse_cached_engines turn it on"),
+    cache="engine",
+    outcome="disabled",
+    reason=_C.NOT_REQUESTED,
+    count=0,
+    saved_s=None,
+)
 WHY = {
     _C.NOT_REQUESTED: Why("not requested", "reuse_cached_engines turns it on"),
     _C.NO_CACHE_GIVEN: Why("no cache passed", "pass engine_cache"),
@@ -39,25 +49,39 @@ WHY = {
 _PLURALS = {"hit": "hits", "miss": "misses"}
 
 
-def cache_answers(nodes: list[Node]) -> list[Answer]:
-    """What happened to each engine; from conversions, which all say it, or else from the lookups that were seen."""
+def cache_results(nodes: list[Node]) -> list[CacheResult]:
+    """What the engine cache did with each engine; from conversions, which all say it, or else from the lookups that were seen."""
     conversions = sum((_outcomes(nodes, conversion) for conversion in phase.CONVERSIONS), Counter[tuple[str, str]]())
     looked = conversions or _outcomes(nodes, phase.CACHE_LOOKUP)
     stored = _outcomes(nodes, phase.CACHE_INSERT)
     if not looked and not stored:
-        return _by_settings(nodes)
+        return [_OFF] if _is_off(nodes) else []
     if looked.keys() == {("disabled", _C.NOT_REQUESTED)} and not stored:
-        return [Answer("Cache", (words(_OFF),))]
-    differing = sorted(
-        {name for node in nodes for name in _labels.strings(node.span.attributes, semconv.CACHE_SETTINGS)}
-    )
+        return [dataclasses.replace(_OFF, count=looked.total())]
+    differing = sorted({name for node in nodes for name in strings(node.span.attributes, semconv.CACHE_SETTINGS)})
     details = {_C.SETTINGS: " " + ", ".join(differing) if differing else "", _C.OTHER_SETTINGS: _neighbors(nodes)}
-    texts = [
-        f"{plural(count, result, _PLURALS.get(result, result))}{_because(reason, details)}"
-        for (result, reason), count in sorted((looked + stored).items())
+    return [
+        CacheResult(
+            sentence_pieces=words(f"{plural(count, outcome, _PLURALS.get(outcome))}{_because(reason, details)}"),
+            remedy_pieces=words(WHY[reason].remedy) if reason in WHY else (),
+            cache="engine",
+            outcome=outcome,
+            reason=reason,
+            count=count,
+            saved_s=None,
+        )
+        for (outcome, reason), count in sorted((looked + stored).items())
     ]
-    remedies = dict.fromkeys(WHY[reason].remedy for _, reason in sorted(looked + stored) if reason in WHY)
-    return [Answer("Cache", (words("; ".join([", ".join(texts), *filter(None, remedies)])),))]
+
+
+def cache_answers(nodes: list[Node]) -> list[Answer]:
+    """At most one: what the engine cache did, and what would change it."""
+    results = cache_results(nodes)
+    if not results:
+        return []
+    sentences = ", ".join(result.sentence for result in results)
+    remedies = dict.fromkeys(result.remedy for result in results if result.remedy)
+    return [Answer("Cache", (words("; ".join([sentences, *remedies])),))]
 
 
 def _outcomes(nodes: list[Node], of: phase.Phase) -> Counter[tuple[str, str]]:
@@ -80,7 +104,7 @@ def _neighbors(nodes: list[Node]) -> str:
     differing: dict[str, None] = {}
     for node in nodes:
         names, stored, requested = (
-            _labels.strings(node.span.attributes, key)
+            strings(node.span.attributes, key)
             for key in (
                 semconv.CACHE_NEIGHBOR_SETTINGS,
                 semconv.CACHE_NEIGHBOR_STORED,
@@ -93,9 +117,8 @@ def _neighbors(nodes: list[Node]) -> str:
     return f": {'; '.join(differing)}" if differing else ""
 
 
-def _by_settings(nodes: list[Node]) -> list[Answer]:
-    """Where no span says what the cache did: that it is off, as the settings say."""
+def _is_off(nodes: list[Node]) -> bool:
+    """Whether the settings say so, where no span says what the cache did."""
     settings = settings_of(nodes)
     requests = [settings.get(semconv.SETTINGS[name]) for name in ("cache_built_engines", "reuse_cached_engines")]
-    is_off = requests == [False, False] and any(node.span.name == phase.BUILD_ENGINE.name for node in nodes)
-    return [Answer("Cache", (words(_OFF),))] if is_off else []
+    return requests == [False, False] and any(node.span.name == phase.BUILD_ENGINE.name for node in nodes)

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from torchspan import phase, semconv
 from torchspan.answers import _labels
-from torchspan.answers._answer import Answer, Code, listed, words
+from torchspan.answers._answer import Answer, listed, words
+from torchspan.answers._attributes import number, numbers, operator, strings
+from torchspan.answers._findings import Code, Failure, Paragraph
 from torchspan.answers._units import plural, source_line, times
 from torchspan.answers.lines import Style
 from torchspan.traces import Attributes, Node
@@ -24,19 +26,17 @@ def refusals(of: Iterable[Attributes]) -> Iterator[tuple[str, ...]]:
     refused: dict[str, tuple[str, str]] = {}
     for attributes in of:
         names, validators, arguments = (
-            _labels.strings(attributes, key)
+            strings(attributes, key)
             for key in (semconv.REFUSED_OPERATORS, semconv.REFUSED_VALIDATORS, semconv.REFUSED_ARGUMENTS)
         )
         if len(names) == len(validators) == len(arguments):
             for name, asked, given_argument in zip(names, validators, arguments, strict=True):
                 refused.setdefault(name, (asked, given_argument))
     for name, (asked, given_argument) in list(refused.items())[:_MOST]:
-        yield words(f"{_labels.operator(name)}: {asked.replace(_LIBRARY, '')} for {given_argument or 'no argument'}")
+        yield words(f"{operator(name)}: {asked.replace(_LIBRARY, '')} for {given_argument or 'no argument'}")
 
 
 # ------------------------------------------------------------------------------------------------------------------
-Paragraph = tuple[str, ...]
-
 _CONVERTERS = "torch_tensorrt.dynamo.conversion."
 _R = semconv.FallbackReason
 _REASONS = {
@@ -48,18 +48,43 @@ _REASONS = {
 }
 
 
-def error_answers(nodes: list[Node]) -> list[Answer]:
-    """At most one answer, about the innermost failure that came first; how many more there are is counted."""
+def failures(nodes: list[Node]) -> list[Failure]:
+    """The innermost failures, in the order of their start."""
     failed = [node for node in nodes if _labels.error(node.span)[0]]
     above = {id(node.parent) for node in failed}
-    innermost = [node for node in failed if id(node) not in above]
-    if not innermost:
+    return [_failure(node) for node in failed if id(node) not in above]
+
+
+def error_answers(nodes: list[Node]) -> list[Answer]:
+    """At most one answer, about the failure that came first; how many more there are is counted."""
+    every = failures(nodes)
+    if not every:
         return []
-    node = innermost[0]
-    more = f" (+ {len(innermost) - 1} more)" if len(innermost) > 1 else ""
+    first, more = every[0], f" (+ {len(every) - 1} more)" if len(every) > 1 else ""
+    remedy = (first.remedy_pieces,) if first.remedy_pieces else ()
+    said = words(_sentence(first.type, f"{first.stage}{more}", first.message))
+    return [Answer("Error", (said, *first.details, *remedy), style=Style.ERROR)]
+
+
+def _failure(node: Node) -> Failure:
+    kind, message = _labels.error(node.span)
     export = _failed_export(node)
-    paragraphs = _of_exception(node, more) if export is None else _of_export(export, more)
-    return [Answer("Error", tuple(paragraphs), style=Style.ERROR)]
+    if export is not None:
+        kind, message = _labels.error(export.span)[0], str(export.span.attributes[semconv.EXPORT_FAILED_REASON])
+    stage = _labels.short((export or node).span)
+    return Failure(
+        sentence_pieces=words(_sentence(kind, stage, message)),
+        remedy_pieces=() if export else _advice(node),
+        type=kind,
+        message=message,
+        stage=stage,
+        is_caught=False,
+        details=tuple(_constraints(export, 2) if export else _details(node, has_message=bool(message))),
+    )
+
+
+def _sentence(kind: str, stage: str, message: str) -> str:
+    return f"{kind} in {stage}: {message}" if message else f"{kind} in {stage}"
 
 
 def _failed_export(node: Node) -> Node | None:
@@ -72,21 +97,10 @@ def _failed_export(node: Node) -> Node | None:
     return failed
 
 
-def _of_export(node: Node, more: str) -> Iterator[Paragraph]:
-    """Why it failed, with the line of the program."""
-    attributes = node.span.attributes
-    kind, _ = _labels.error(node.span)
-    yield words(f"{kind} in {_labels.short(node.span)}{more}: {attributes[semconv.EXPORT_FAILED_REASON]}")
-    constraints = _labels.strings(attributes, semconv.VIOLATED_CONSTRAINTS)
-    if len(constraints) > 1:
+def _constraints(node: Node, at_least: int) -> Iterator[Paragraph]:
+    constraints = strings(node.span.attributes, semconv.VIOLATED_CONSTRAINTS)
+    if len(constraints) >= at_least:
         yield listed(constraints)
-
-
-def _of_exception(node: Node, more: str) -> Iterator[Paragraph]:
-    kind, message = _labels.error(node.span)
-    said = f"{kind} in {_labels.short(node.span)}{more}"
-    yield words(f"{said}: {message}" if message else said)
-    yield from _details(node, has_message=bool(message))
 
 
 def _details(node: Node, *, has_message: bool) -> Iterator[Paragraph]:
@@ -94,14 +108,11 @@ def _details(node: Node, *, has_message: bool) -> Iterator[Paragraph]:
     if not has_message:
         yield from _without_message(node)
     yield from _operator(attributes)
-    constraints = _labels.strings(attributes, semconv.VIOLATED_CONSTRAINTS)
-    if constraints:
-        yield listed(constraints)
+    yield from _constraints(node, 1)
     blocking = _blocking(attributes)
     if blocking:
         yield blocking
         yield from refusals([attributes])
-    yield from _advice(node)
 
 
 def _without_message(node: Node) -> Iterator[Paragraph]:
@@ -121,13 +132,13 @@ def _operator(attributes: Attributes) -> Iterator[Paragraph]:
     """The operator, its node and its place in the program; then the converter."""
     name = attributes.get(semconv.FAILED_OPERATOR) or attributes.get(semconv.EXPORT_FAILED_OPERATOR)
     place = _place(attributes)
-    position = _labels.number(attributes, semconv.FAILED_NODE_POSITION)
-    count = _labels.number(attributes, semconv.FAILED_NODES)
+    position = number(attributes, semconv.FAILED_NODE_POSITION)
+    count = number(attributes, semconv.FAILED_NODES)
     if name:
         node = f"node {position:.0f} of {count:.0f}" if position is not None and count is not None else ""
         own_name = attributes.get(semconv.FAILED_NODE_NAME)
         what = ", ".join(filter(None, (own_name and f"%{own_name}", node)))
-        yield (_labels.operator(str(name)), *words(f"({what})" if what else ""), *(("at", *place) if place else ()))
+        yield (operator(str(name)), *words(f"({what})" if what else ""), *(("at", *place) if place else ()))
     elif place:
         yield ("at", *place)
     converter = attributes.get(semconv.FAILED_CONVERTER)
@@ -145,44 +156,42 @@ def _place(attributes: Attributes) -> Paragraph:
 
 def _blocking(attributes: Attributes) -> Paragraph:
     """The operators for which a compilation failed that was to be full."""
-    names = _labels.strings(attributes, semconv.UNSUPPORTED_NAMES)
-    reasons = _labels.strings(attributes, semconv.UNSUPPORTED_REASONS)
-    counts = _labels.numbers(attributes, semconv.UNSUPPORTED_COUNTS)
+    names = strings(attributes, semconv.UNSUPPORTED_NAMES)
+    reasons = strings(attributes, semconv.UNSUPPORTED_REASONS)
+    counts = numbers(attributes, semconv.UNSUPPORTED_COUNTS)
     if not names or not len(names) == len(reasons) == len(counts):
         return ()
     items = [
-        f"{_labels.operator(name)} {times(count)} ({_REASONS.get(reason, reason)})"
+        f"{operator(name)} {times(count)} ({_REASONS.get(reason, reason)})"
         for name, count, reason in zip(names, counts, reasons, strict=True)
     ]
-    omitted = _labels.number(attributes, semconv.UNSUPPORTED_OMITTED)
+    omitted = number(attributes, semconv.UNSUPPORTED_OMITTED)
     if omitted:
         items.append(plural(int(omitted), "more kind"))
     return (*words("not for TensorRT:"), *listed(items))
 
 
 # --- what to do -------------------------------------------------------------------------------------------------
-def _advice(node: Node) -> Iterator[Paragraph]:
-    """What to change, as code to paste."""
+def _advice(node: Node) -> Paragraph:
+    """What to change, as code to paste; empty where nothing is known."""
     attributes = node.span.attributes
     work = _work_around(node)
     around: Attributes = {} if work is None else work.span.attributes
-    if _labels.strings(attributes, semconv.UNSUPPORTED_NAMES):
-        yield ("pass", "require_full_compilation=False", *words("to run them in PyTorch"))
-        return
-    operator = str(attributes.get(semconv.FAILED_OPERATOR) or "")
-    if "." not in operator or work is None:  # a node without an operator, or nothing that could run elsewhere
-        return
+    if strings(attributes, semconv.UNSUPPORTED_NAMES):
+        return ("pass", "require_full_compilation=False", *words("to run them in PyTorch"))
+    operator_name = str(attributes.get(semconv.FAILED_OPERATOR) or "")
+    if "." not in operator_name or work is None:  # a node without an operator, or nothing that could run elsewhere
+        return ()
     if work.span.name == phase.CONVERT_TO_ENGINE.name:
-        yield words("one engine needs a converter for each operator; torch_tensorrt.compile can leave some to PyTorch")
-        return
-    excluded = [*_labels.strings(around, semconv.SETTINGS["torch_executed_ops"]), operator]
+        return words("one engine needs a converter for each operator; torch_tensorrt.compile can leave some to PyTorch")
+    excluded = [*strings(around, semconv.SETTINGS["torch_executed_ops"]), operator_name]
     quoted = listed(f'"{name}"' for name in dict.fromkeys(excluded))
     if around.get(semconv.ENTRY_POINT) == "torch.compile":
         code = ("add", '"torch_executed_ops":', *_braced("", quoted), "to", "options")
     else:
         code = ("pass", *_braced("torch_executed_ops=", quoted))
     full = around.get(semconv.SETTINGS["require_full_compilation"]) is True
-    yield (*code, *(("and", "require_full_compilation=False") if full else ()), *words("to run it in PyTorch"))
+    return (*code, *(("and", "require_full_compilation=False") if full else ()), *words("to run it in PyTorch"))
 
 
 def _braced(before: str, items: Paragraph) -> Paragraph:

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer about torch.compile: Dynamo's own share of the time, and why frames broke, ran eagerly or were compiled again."""
+"""What frames of torch.compile say: why they broke, ran eagerly or were compiled again, and Dynamo's own share of the time."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from torchspan import phase, semconv
-from torchspan.answers._answer import Answer, Code, words
-from torchspan.answers._units import plural, share, source_line, times
-from torchspan.answers.lines import Style
+from torchspan.answers._answer import words
+from torchspan.answers._findings import Break, Code, Failure, Finding, Frame, Paragraph, Recompile
+from torchspan.answers._units import share, source_line, times
 from torchspan.semconv.torch import BreakClass, FrameOutcome, GuardClass
 from torchspan.traces import Attributes, Node, Span, at_or_below
 
@@ -48,6 +50,14 @@ def function(attributes: Attributes) -> str:
     return name if resumed is None else f"{resumed[1]} from line {resumed[2]}"
 
 
+def whole_function(attributes: Attributes) -> str:
+    """`forward`, also for what is left of it after a graph break; empty where it is not known."""
+    name = str(attributes.get(semconv.CODE_FUNCTION) or "")
+    while (resumed := _RESUMED.fullmatch(name)) is not None:
+        name = resumed[1]
+    return name
+
+
 def is_resumed(attributes: Attributes) -> bool:
     """Whether the frame is what is left of a function after a graph break."""
     return _RESUMED.fullmatch(str(attributes.get(semconv.CODE_FUNCTION) or "")) is not None
@@ -71,29 +81,27 @@ def notes(span: Span) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------------------------------
-HEAD = "Dynamo"
-Paragraph = tuple[str, ...]
-
 _NOTABLE = 0.1
 """The share of the time from which on Dynamo's is said."""
-_MOST = 6
-"""Paragraphs about frames; the others are counted."""
 _MOST_VALUES = 5
 _BACKEND = "backend_compile"
-_EAGER_LIMIT = "torch._dynamo.config."
+_CONFIG = "torch._dynamo.config."
 
 _FORMS = {
     GuardClass.SIZE: re.compile(r"tensor '(.*)' size mismatch at index (\d+)\. expected (\S+), actual (\S+)"),
     GuardClass.STRIDE: re.compile(r"tensor '(.*)' stride mismatch at index (\d+)\. expected (\S+), actual (\S+)"),
     GuardClass.RANK: re.compile(r"tensor '(.*)' rank mismatch()\. expected (\S+), actual (\S+)"),
     GuardClass.DTYPE: re.compile(r"tensor '(.*)' dtype mismatch()\. expected (\S+), actual (\S+)"),
-    GuardClass.VALUE: re.compile(r"(\w+|G\['\w+'\])() [=!]= \S+"),
+    GuardClass.VALUE: re.compile(r"([\w.]+|G\['\w+'\])() [=!]= (\S+)"),
 }
-"""What is said of a guard that failed: the name, the axis, and two values where it has them."""
+"""What is said of a guard that failed: the name, the axis, and values where it has them."""
 
 _GLOBAL = re.compile(r"G\['(?:__import_)?(\w+)'\](.*)")
 """A name of the function's module, or of a module that the function imports, and what follows."""
 _PARAMETER = re.compile(r".*\._parameters\[\?\]")
+_ATTRIBUTE = re.compile(r"self(\.\w+)+")
+_UNKNOWN = "?"
+"""What redaction leaves of a value."""
 
 _WORDS = {
     GuardClass.SIZE: "size",
@@ -117,6 +125,8 @@ _ADVICE = {
     GuardClass.BACKEND: words("one torch.compile of the function"),
 }
 """What would avoid a recompilation, by what the guard concerns that failed."""
+_INT_OF_MODULE = (Code(f"{_CONFIG}allow_unspec_int_on_nn_module=True"), *words("if it is an int, or keep it constant"))
+"""PyTorch's own hint for an attribute of a module (torch/_dynamo/guards.py)."""
 
 _BREAK_ADVICE = {
     BreakClass.DATA_DEPENDENT_BRANCH: "torch.where or torch.cond keep one graph",
@@ -125,10 +135,13 @@ _BREAK_ADVICE = {
     BreakClass.CONTEXT_MANAGER: "enter it outside the compiled code",
 }
 _CAPTURES = (
-    ("Unsupported Tensor.item() call", "torch._dynamo.config.capture_scalar_outputs=True keeps one graph"),
-    ("Dynamic shape operator", "torch._dynamo.config.capture_dynamic_output_shape_ops=True keeps one graph"),
+    ("Unsupported Tensor.item() call", f"{_CONFIG}capture_scalar_outputs=True keeps one graph"),
+    ("Dynamic shape operator", f"{_CONFIG}capture_dynamic_output_shape_ops=True keeps one graph"),
 )
 """What avoids a graph break about the values of a tensor, by the beginning of PyTorch's type of it."""
+_BUILTIN = re.compile(r"builtin operator `(\w+)`")
+_SETTING = re.compile(r"torch\._dynamo\.config\.\w+")
+"""The setting that a hint of PyTorch names."""
 
 
 @dataclass
@@ -139,28 +152,50 @@ class _Again:
         values: Of all of them, in order.
     """
 
+    guard: str
     advice: Paragraph
     functions: Counter[str] = field(default_factory=Counter)
     values: dict[str, None] = field(default_factory=dict)
 
+    def finding(self, begin: str, subject: str, limit: str = "") -> Recompile:
+        named = ", ".join(_often(name, count) for name, count in self.functions.items())
+        return Recompile(
+            sentence_pieces=words(f"{begin} in {named}: {subject}{_values(self.values)}"),
+            remedy_pieces=self.advice,
+            functions=tuple(self.functions),
+            guard=self.guard,
+            count=self.functions.total(),
+            limit=limit,
+        )
 
-def frame_answers(nodes: Sequence[Node], whole_ns: int) -> list[Answer]:
-    """At most one answer; none without a frame of torch.compile that there is something to say about.
+
+def frame_findings(nodes: Sequence[Node]) -> list[Finding]:
+    """Why frames run eagerly, were compiled again, or broke; the worst first."""
+    attributes = [node.span.attributes for node in nodes if node.span.name == phase.COMPILE_FRAME.name]
+    return [*_limits(attributes), *_fallen_back(attributes), *_recompiles(attributes), *_breaks(nodes)]
+
+
+def frames(nodes: Iterable[Node]) -> Iterator[Frame]:
+    """Each frame."""
+    for span in (node.span for node in nodes if node.span.name == phase.COMPILE_FRAME.name):
+        outcome, again = (span.attributes.get(key) for key in (semconv.FRAME_OUTCOME, semconv.RECOMPILE_REASON))
+        yield Frame(
+            sentence_pieces=(f"{_named(span.attributes)}: {', '.join([str(outcome or 'did not end'), *notes(span)])}",),
+            function=_named(span.attributes),
+            place=source_line(span.attributes),
+            id=str(span.attributes.get(semconv.COMPILE_ID) or ""),
+            outcome=str(outcome or ""),
+            s=span.duration_ns / 1e9,
+            recompiled=str(again or ""),
+        )
+
+
+def dynamos_share(nodes: Sequence[Node], whole_ns: int) -> Iterator[Paragraph]:
+    """The share of the time in frames that is not the backend's, if it is notable.
 
     Args:
         whole_ns: How long the roots ran, without stand-ins.
     """
-    frames = [node.span.attributes for node in nodes if node.span.name == phase.COMPILE_FRAME.name]
-    said = [*_limits(frames), *_fallen_back(frames), *_recompiles(frames), *_breaks(nodes)]
-    if len(said) > _MOST:
-        said = [*said[: _MOST - 1], words(f"{plural(len(said) - _MOST + 1, 'further reason')}; see the lines above")]
-    paragraphs = (*_dynamos_share(nodes, whole_ns), *said)
-    return [Answer(HEAD, paragraphs, style=Style.FALLBACK if said else Style.PLAIN)] if paragraphs else []
-
-
-# --- time -------------------------------------------------------------------------------------------------------
-def _dynamos_share(nodes: Sequence[Node], whole_ns: int) -> Iterator[Paragraph]:
-    """The time in frames that is not the backend's."""
     left_out = at_or_below(nodes, lambda node: node.is_stand_in)
     own: set[int] = set()
     dynamos = 0.0
@@ -188,53 +223,58 @@ def _whole(nodes: Sequence[Node]) -> str:
 
 
 # --- frames -----------------------------------------------------------------------------------------------------
-def _limits(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
-    reached = [frame for frame in frames if frame.get(semconv.FRAME_OUTCOME) == FrameOutcome.LIMIT]
-    for subject, again in _grouped(reached, lambda attributes: attributes.get(semconv.RECOMPILE_LIMIT)):
-        setting = next(
-            (attributes[semconv.RECOMPILE_LIMIT] for attributes in reached if semconv.RECOMPILE_LIMIT in attributes),
-            None,
-        )
-        yield (
-            *words(f"Recompile limit reached in {_functions(again)}: {subject}{_values(again)};"),
-            *words("calls with others run eagerly"),
-            *(words(f"until {_EAGER_LIMIT}{setting} is larger") if setting else ()),
-        )
+def _limits(attributes: Sequence[Attributes]) -> Iterator[Finding]:
+    reached = [frame for frame in attributes if frame.get(semconv.FRAME_OUTCOME) == FrameOutcome.LIMIT]
+    for subject, setting, again in _grouped(reached, semconv.RECOMPILE_LIMIT):
+        until = words(f"until {_CONFIG}{setting} is larger") if setting else ()
+        recompile = again.finding("Recompile limit reached", subject, setting or "recompile_limit")
+        *before, last = recompile.sentence_pieces
+        pieces = (*before, f"{last};", *words("calls with others run eagerly"), *until)
+        yield dataclasses.replace(recompile, sentence_pieces=pieces)
 
 
-def _fallen_back(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
+def _fallen_back(attributes: Sequence[Attributes]) -> Iterator[Finding]:
     fallen = Counter(
         (_named(frame), str(frame.get(semconv.COMPILE_FAILURE_TYPE) or ""))
-        for frame in frames
+        for frame in attributes
         if frame.get(semconv.FRAME_OUTCOME) == FrameOutcome.FALLEN_BACK
     )
     for (name, failure), count in fallen.items():
-        yield words(f"Fell back to eager in {_often(name, count)}{f': {failure}' if failure else ''}")
+        yield Failure(
+            sentence_pieces=words(f"Fell back to eager in {_often(name, count)}{f': {failure}' if failure else ''}"),
+            type=failure,
+            message="",
+            stage=name,
+            is_caught=True,
+            count=count,
+        )
 
 
-def _recompiles(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
+def _recompiles(attributes: Sequence[Attributes]) -> Iterator[Finding]:
     again = [
         frame
-        for frame in frames
+        for frame in attributes
         if frame.get(semconv.RECOMPILE_REASON) and frame.get(semconv.FRAME_OUTCOME) != FrameOutcome.LIMIT
     ]
-    for subject, repeated in _grouped(again):
-        said = f"Recompiled in {_functions(repeated)}: {subject}{_values(repeated)}"
-        yield (*words(f"{said}:" if repeated.advice else said), *repeated.advice)
+    for subject, _, repeated in _grouped(again):
+        yield repeated.finding("Recompiled", subject)
 
 
-def _grouped(
-    frames: Sequence[Attributes], also: Callable[[Attributes], object] = lambda _: None
-) -> Iterator[tuple[str, _Again]]:
-    """What the guard that failed concerns, with the frames for which it is the same."""
-    groups: dict[tuple[str, Paragraph, object], _Again] = {}
-    for frame in frames:
+def _grouped(attributes: Sequence[Attributes], also: str = "") -> Iterator[tuple[str, str, _Again]]:
+    """What the guard that failed concerns, with the frames for which it is the same.
+
+    Args:
+        also: An attribute that has to be the same, too; its value is the second of the three.
+    """
+    groups: dict[tuple[str, Paragraph, str], _Again] = {}
+    for frame in attributes:
         subject, values, advice = _guard(frame)
-        again = groups.setdefault((subject, advice, also(frame)), _Again(advice))
+        guard = str(frame.get(semconv.RECOMPILE_CLASS) or "")
+        again = groups.setdefault((subject, advice, str(frame.get(also) or "")), _Again(guard, advice))
         again.functions[_named(frame)] += 1
-        again.values.update(dict.fromkeys(values))
-    for (subject, _, _), again in groups.items():
-        yield subject, again
+        again.values.update(dict.fromkeys(value for value in values if value != _UNKNOWN))
+    for (subject, _, other), again in groups.items():
+        yield subject, other, again
 
 
 def _guard(frame: Attributes) -> tuple[str, Sequence[str], Paragraph]:
@@ -250,7 +290,9 @@ def _guard(frame: Attributes) -> tuple[str, Sequence[str], Paragraph]:
     if kind == GuardClass.SIZE and is_argument:
         advice = (Code(f"torch._dynamo.mark_dynamic({name}, {axis})"),)
     if kind == GuardClass.SIZE and _PARAMETER.fullmatch(name):
-        advice = words("torch._dynamo.config.force_parameter_static_shapes=False")
+        advice = words(f"{_CONFIG}force_parameter_static_shapes=False")
+    if kind == GuardClass.VALUE and _ATTRIBUTE.fullmatch(name):
+        advice = _INT_OF_MODULE
     shown = f"argument {name}" if is_argument else _source(name)
     return f"{_WORDS[kind]} of {shown}{f', axis {axis}' if axis else ''}", values, advice
 
@@ -263,16 +305,12 @@ def _source(name: str) -> str:
     return "a value of the stack" if name.startswith("___stack") else name
 
 
-def _values(again: _Again) -> str:
-    values = list(again.values)
+def _values(of: Iterable[str]) -> str:
+    values = list(of)
     if not values:
         return ""
     first, *others = [*values[:_MOST_VALUES], *(["…"] if len(values) > _MOST_VALUES else [])]
     return f" ({first}, then {', '.join(others)})" if others else f" ({first})"
-
-
-def _functions(again: _Again) -> str:
-    return ", ".join(_often(name, count) for name, count in again.functions.items())
 
 
 def _named(frame: Attributes) -> str:
@@ -284,23 +322,47 @@ def _often(text: str, count: int) -> str:
 
 
 # --- graph breaks -----------------------------------------------------------------------------------------------
-def _breaks(nodes: Sequence[Node]) -> Iterator[Paragraph]:
-    reasons: Counter[str] = Counter()
+def _breaks(nodes: Sequence[Node]) -> Iterator[Finding]:
+    same: dict[Break, int] = {}
     for node in nodes:
         if node.span.name == phase.COMPILE_FRAME.name:
-            events = [event.attributes for event in node.span.events if event.name == semconv.GRAPH_BREAK_EVENT]
-            reasons.update(_break(event, node.span.attributes) for event in events)
-    for text, count in reasons.items():
-        yield words(_often(text, count))
+            for event in node.span.events:
+                if event.name == semconv.GRAPH_BREAK_EVENT:
+                    graph_break = _break(event.attributes, node.span.attributes)
+                    same[graph_break] = same.get(graph_break, 0) + 1
+    for graph_break, count in same.items():
+        *before, last = graph_break.sentence_pieces
+        yield dataclasses.replace(graph_break, sentence_pieces=(*before, _often(last, count)), count=count)
 
 
-def _break(event: Attributes, frame: Attributes) -> str:
+def _break(event: Attributes, frame: Attributes) -> Break:
     text = graph_break(event)
     api, function = event.get(semconv.DECLARED_API), event.get(semconv.DECLARED_FUNCTION)
+    builtin = _BUILTIN.search(str(event.get(semconv.GRAPH_BREAK_REASON)))
+    if builtin is not None and text.endswith(" builtin"):
+        text += f" {builtin[1]}"
     if api:
         text += f" by {api}{f' of {function}' if function else ''}"
-    if event.get(semconv.GRAPH_BREAK_SKIPS) is True:
+    skips = event.get(semconv.GRAPH_BREAK_SKIPS) is True
+    if skips:
         text += f", so all of {_named(frame)} runs eagerly"
     kind, type_ = (str(event.get(key) or "") for key in (semconv.GRAPH_BREAK_CLASS, semconv.GRAPH_BREAK_TYPE))
-    advice = _BREAK_ADVICE.get(kind) or next((advice for begin, advice in _CAPTURES if type_.startswith(begin)), None)
-    return f"G{text[1:]}{f'; {advice}' if advice else ''}"
+    advice = _BREAK_ADVICE.get(kind) or next((advice for begin, advice in _CAPTURES if type_.startswith(begin)), "")
+    return Break(
+        sentence_pieces=words(f"G{text[1:]}"),
+        remedy_pieces=words(_with_hint(advice, event.get(semconv.GRAPH_BREAK_HINTS))),
+        function=_named(frame),
+        place=source_line(event),
+        reason=kind,
+        count=1,
+        skips_frame=skips,
+    )
+
+
+def _with_hint(advice: str, hints: Any) -> str:
+    """The advice, with the setting that PyTorch's own hints name."""
+    settings = [
+        match[0] for hint in (hints if isinstance(hints, list) else []) for match in _SETTING.finditer(str(hint))
+    ]
+    more = [setting for setting in dict.fromkeys(settings) if setting not in advice]
+    return ", or ".join(filter(None, [advice, *(f"see {setting}" for setting in more[:1])]))

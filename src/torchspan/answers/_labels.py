@@ -6,13 +6,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from torchspan import phase, semconv
 from torchspan.answers import _frame_answer
+from torchspan.answers._attributes import number, numbers, operator, strings
 from torchspan.answers._units import duration, plural, size, times
 from torchspan.answers.lines import Style
-from torchspan.traces import Attributes, Node, Span, UnfinishedSpan
+from torchspan.traces import Node, Span, UnfinishedSpan
 
 SEPARATOR = " · "
 _NOTABLE_STEP = 0.05
@@ -130,35 +130,6 @@ def steps(span: Span) -> list[StepRows]:
     if not len(names) == len(counts) == len(durations):
         return []
     return [StepRows(name, int(count), s * 1e9) for name, count, s in zip(names, counts, durations, strict=True)]
-
-
-def strings(attributes: Attributes, key: str) -> list[str]:
-    """The attribute as a list of texts; empty where it is something else."""
-    value = attributes.get(key)
-    return [str(item) for item in value] if isinstance(value, list) else []
-
-
-def numbers(attributes: Attributes, key: str) -> list[float]:
-    """The attribute as a list of numbers from 0 to 2**64; empty where it is something else."""
-    value = attributes.get(key)
-    if not isinstance(value, list) or not all(_is_number(item) for item in value):
-        return []
-    return list(value)
-
-
-def number(attributes: Attributes, key: str) -> float | None:
-    """The attribute as a number from 0 to 2**64; None where it is something else."""
-    value = attributes.get(key)
-    return value if _is_number(value) else None
-
-
-def operator(name: str) -> str:
-    """`aten.special_i1e` of `torch.ops.aten.special_i1e.default`."""
-    return name.removeprefix("torch.ops.").removesuffix(".default")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 2**64
 
 
 def _facts(node: Node) -> list[Fact]:

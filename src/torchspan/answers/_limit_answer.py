@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from torchspan import phase, semconv
-from torchspan.answers import _labels
 from torchspan.answers._answer import Answer, words
+from torchspan.answers._attributes import strings
+from torchspan.answers._findings import Paragraph, Sizes
 from torchspan.answers._units import share
 from torchspan.answers.lines import Style
 from torchspan.traces import Attributes, Node
@@ -24,6 +25,11 @@ _SMALLEST_OPT = 2
 """torch.export takes the sizes 0 and 1 for constants, so an engine for sizes that vary has another opt."""
 
 
+def sizes(nodes: list[Node]) -> list[Sizes]:
+    """Calls outside what an engine was built for, and usual sizes that are not opt; the most frequent first."""
+    return [*_outside(nodes), *_drift(nodes)]
+
+
 def limit_answers(nodes: list[Node]) -> list[Answer]:
     """At most two: of calls outside what an engine was built for, and of usual sizes that are not opt."""
     outside, drift = _outside(nodes), _drift(nodes)
@@ -33,9 +39,11 @@ def limit_answers(nodes: list[Node]) -> list[Answer]:
     ]
 
 
-def _first(texts: list[str]) -> tuple[tuple[str, ...], ...]:
-    shown = texts if len(texts) <= _MOST else [*texts[: _MOST - 1], f"{len(texts) - _MOST + 1} further dimensions"]
-    return tuple(words(size) for size in shown)
+def _first(findings: list[Sizes]) -> tuple[Paragraph, ...]:
+    paragraphs = [finding.paragraph for finding in findings]
+    if len(paragraphs) > _MOST:
+        paragraphs = [*paragraphs[: _MOST - 1], words(f"{len(paragraphs) - _MOST + 1} further dimensions")]
+    return tuple(paragraphs)
 
 
 # --- outside ---------------------------------------------------------------------------------------------------------
@@ -48,7 +56,7 @@ class _Place:
     recompiled: bool
 
 
-def _outside(nodes: list[Node]) -> list[str]:
+def _outside(nodes: list[Node]) -> list[Sizes]:
     calls: Counter[_Place] = Counter()
     sizes: dict[_Place, set[int]] = {}
     for attributes, recompiled in _calls_outside(nodes):
@@ -68,7 +76,7 @@ def _calls_outside(nodes: Iterable[Node]) -> Iterator[tuple[Attributes, bool]]:
 
 
 def _dimensions(attributes: Attributes, *, recompiled: bool) -> Iterator[tuple[_Place, int]]:
-    paths = _labels.strings(attributes, semconv.OUTSIDE_PATHS)
+    paths = strings(attributes, semconv.OUTSIDE_PATHS)
     numbers = (semconv.OUTSIDE_AXES, semconv.OUTSIDE_SIZES, semconv.OUTSIDE_MINIMUMS, semconv.OUTSIDE_MAXIMUMS)
     axes, sizes, low, high = (_integers(attributes, key) for key in numbers)
     if len({len(column) for column in (paths, axes, sizes, low, high)}) == 1:
@@ -93,20 +101,23 @@ def _range(low: int, high: int) -> str:
     return f"{low} and more" if high < 0 else f"{low} to {high}"
 
 
-def _line(place: _Place, calls: int, sizes: set[int]) -> str:
+def _line(place: _Place, calls: int, sizes: set[int]) -> Sizes:
     low, high = min(sizes), max(sizes)
     had = f"{low}" if low == high else f"{low} to {high}"
     if place.recompiled:
-        return (
-            f"compiled again: {place.where} is {had}, but the engine was built for {place.built_for}; give the range with "
-            "set_expected_dynamic_shape_range"
-        )
+        said = f"compiled again: {place.where} is {had}, but the engine was built for {place.built_for}"
+        return _outside_of(said, "give the range with set_expected_dynamic_shape_range")
     number = "1 call has" if calls == 1 else f"{calls:,} calls have"
-    return f"{number} {had} in {place.where}, but the engine was built for {place.built_for}: rebuild for it, or split the call"
+    said = f"{number} {had} in {place.where}, but the engine was built for {place.built_for}"
+    return _outside_of(said, "rebuild for it, or split the call")
+
+
+def _outside_of(sentence: str, remedy: str) -> Sizes:
+    return Sizes(sentence_pieces=words(sentence), remedy_pieces=words(remedy), is_outside=True)
 
 
 # --- drift -----------------------------------------------------------------------------------------------------------
-def _drift(nodes: list[Node]) -> list[str]:
+def _drift(nodes: list[Node]) -> list[Sizes]:
     last: dict[tuple[object, ...], Attributes] = {}
     for node in nodes:
         process = node.span.resource.get(semconv.PROCESS_PID)
@@ -134,12 +145,13 @@ def _is_whole(attributes: Attributes) -> bool:
     return type(attributes.get(semconv.DRIFT_PATH)) is str and all(type(attributes.get(key)) is int for key in _NUMBERS)
 
 
-def _drifted(attributes: Attributes) -> str:
+def _drifted(attributes: Attributes) -> Sizes:
     calls, axis, size, size_calls, opt = (attributes[key] for key in _NUMBERS)
     module = attributes.get(semconv.CALL_MODULE)
     of_module = f" of {module}" if module else ""
-    remedy = f"rebuild with opt {size}" if size >= _SMALLEST_OPT else f"build a separate engine for {size}"
-    return (
+    said = (
         f"{share(size_calls, calls)} of {calls:,} calls{of_module} have {size} in "
-        f"{_where(str(attributes[semconv.DRIFT_PATH]), axis)}, but the engine was built for {opt}: {remedy}"
+        f"{_where(str(attributes[semconv.DRIFT_PATH]), axis)}, but the engine was built for {opt}"
     )
+    remedy = f"rebuild with opt {size}" if size >= _SMALLEST_OPT else f"build a separate engine for {size}"
+    return Sizes(sentence_pieces=words(said), remedy_pieces=words(remedy), is_outside=False)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from torchspan import semconv
 from torchspan.answers import _labels
 from torchspan.answers._answer import Answer, lines
+from torchspan.answers._attributes import number
 from torchspan.answers._folded_rows import Fold, Row, folded, rows
 from torchspan.answers._labels import SEPARATOR, Fact
 from torchspan.answers._scene import Scene
@@ -330,7 +331,7 @@ def _fold_facts(fold: Fold) -> list[Fact]:
         times = [node.span.duration_ns for node in fold.nodes]
         shortest, longest = duration(min(times)), duration(max(times))
         lines.append(Fact(f"{shortest} each" if shortest == longest else f"{shortest} to {longest} each"))
-    sizes = [_labels.number(node.span.attributes, semconv.ENGINE_SIZE) for node in fold.nodes]
+    sizes = [number(node.span.attributes, semconv.ENGINE_SIZE) for node in fold.nodes]
     if any(sizes):
         lines.append(Fact(f"{size(sum(value or 0 for value in sizes))} together"))
     errors = Counter(_labels.error(node.span)[0] for node in fold.nodes)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attributes of spans with the types that their readers expect; a file may contain anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchspan.traces import Attributes
+
+
+def strings(attributes: Attributes, key: str) -> list[str]:
+    """The attribute as a list of texts; empty where it is something else."""
+    value = attributes.get(key)
+    return [str(item) for item in value] if isinstance(value, list) else []
+
+
+def numbers(attributes: Attributes, key: str) -> list[float]:
+    """The attribute as a list of numbers from 0 to 2**64; empty where it is something else."""
+    value = attributes.get(key)
+    if not isinstance(value, list) or not all(_is_number(item) for item in value):
+        return []
+    return list(value)
+
+
+def number(attributes: Attributes, key: str) -> float | None:
+    """The attribute as a number from 0 to 2**64; None where it is something else."""
+    value = attributes.get(key)
+    return value if _is_number(value) else None
+
+
+def operator(name: str) -> str:
+    """`aten.special_i1e` of `torch.ops.aten.special_i1e.default`."""
+    return name.removeprefix("torch.ops.").removesuffix(".default")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 2**64

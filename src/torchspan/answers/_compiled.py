@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was compiled: one row for each function, model or network, the worst first, and for what else was recorded."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from torchspan import phase, semconv
+from torchspan.answers import _frame_answer, _labels
+from torchspan.answers._attributes import number
+from torchspan.answers._cache_answer import cache_results
+from torchspan.answers._error_answer import failures
+from torchspan.answers._fallback_answer import fallbacks
+from torchspan.answers._findings import Break, CacheResult, Failure, Fallback, Finding, Recompile, Sizes
+from torchspan.answers._limit_answer import sizes
+from torchspan.answers._stages import covered_ns
+from torchspan.answers._units import source_line
+from torchspan.semconv.torch import FrameOutcome
+from torchspan.traces import Attributes, Node, Trace, UnfinishedSpan
+
+_FRAMES = (phase.COMPILE_FRAME, phase.COMPILE_BACKWARD)
+_EXPORTS = (phase.TRACE, phase.EXPORT, phase.EXPORT_DECOMPOSE)
+_MODELS = (*phase.LOWERING, *_EXPORTS, phase.SAVE, phase.LOAD)
+_NETWORKS = (phase.PARSE, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE)
+_Key = tuple[str, ...]
+_STARTS = frozenset(row.name for row in (*_FRAMES, *_MODELS, *_NETWORKS))
+_COUNTED = frozenset(row.name for row in (phase.COMPILE_FRAME, *phase.LOWERING, phase.BUILD_ENGINE))
+"""Work that compiles; the other work of a row belongs to it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """Everything that compiled one function, model or network.
+
+    Attributes:
+        name: The function, the class of the model, or the name of a span.
+        place: File and line of the function; empty if unknown.
+        nodes: The outermost spans of the work, in the order of their start.
+        traces: What contains them; each can be drawn.
+        is_compilation: Whether something was compiled. Otherwise these are other spans, such as those of requests.
+    """
+
+    name: str
+    place: str
+    is_compilation: bool
+    nodes: list[Node] = field(default_factory=list)
+    traces: list[Trace] = field(default_factory=list)
+
+    @functools.cached_property
+    def every(self) -> list[Node]:
+        """The nodes with everything below them."""
+        return [node for top in self.nodes for node in top.below()]
+
+    @functools.cached_property
+    def count(self) -> int:
+        """How often it was compiled; of other spans, how many there are."""
+        compilations = sum(node.span.name in _COUNTED for node in self.nodes)
+        return compilations or len(self.nodes)
+
+    @functools.cached_property
+    def ns(self) -> int:
+        """How long it took, in nanoseconds, without what the stand-in for a GPU did."""
+        return covered_ns(self.every)
+
+    @functools.cached_property
+    def outcome(self) -> str:
+        """How it ended, in words."""
+        return ", ".join(dict.fromkeys(filter(None, map(_outcome, self.nodes))))
+
+    @functools.cached_property
+    def findings(self) -> list[Finding]:
+        """Everything that happened, the worst first."""
+        dynamo = _frame_answer.frame_findings(self.every)
+        return [
+            *failures(self.every),
+            *(finding for finding in dynamo if _is_limit(finding)),
+            *fallbacks(self.every),
+            *(finding for finding in dynamo if not _is_limit(finding)),
+            *sizes(self.every),
+            *cache_results(self.every),
+        ]
+
+    @functools.cached_property
+    def news(self) -> list[Finding]:
+        """The findings that somebody may want to act on: all but those about caches."""
+        return [finding for finding in self.findings if not isinstance(finding, CacheResult)]
+
+    @functools.cached_property
+    def badness(self) -> tuple[bool | int, ...]:
+        """Grows with what is wrong: a failure or no end, a limit, a fallback, a recompilation, a break; then the time."""
+        return (
+            any(isinstance(finding, Failure) and not finding.is_caught for finding in self.findings)
+            or any(isinstance(node.span, UnfinishedSpan) for node in self.nodes),
+            any(map(_is_limit, self.findings)),
+            any(isinstance(finding, (Fallback, Failure)) for finding in self.findings),
+            any(isinstance(finding, Recompile) for finding in self.findings),
+            any(isinstance(finding, (Break, Sizes)) for finding in self.findings),
+            self.is_compilation,
+            self.ns,
+        )
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether something failed, did not end or reached a limit."""
+        return any(self.badness[:2])
+
+    def worst(self) -> Trace:
+        """The trace that shows most of what is wrong."""
+        return max(self.traces, key=lambda trace: _of_trace(trace).badness)
+
+
+def _is_limit(finding: Finding) -> bool:
+    return isinstance(finding, Recompile) and bool(finding.limit)
+
+
+def _of_trace(trace: Trace) -> Compiled:
+    return Compiled("", "", is_compilation=True, nodes=trace.roots, traces=[trace])
+
+
+def _outcome(node: Node) -> str:
+    attributes = node.span.attributes
+    if isinstance(node.span, UnfinishedSpan):
+        return "did not end"
+    if node.span.is_error:
+        return "failed"
+    outcome = attributes.get(semconv.FRAME_OUTCOME)
+    if outcome in {FrameOutcome.SKIPPED, FrameOutcome.LIMIT, FrameOutcome.FALLEN_BACK}:
+        return "runs eagerly"
+    if outcome == FrameOutcome.FAILED:
+        return "failed"
+    for inside in node.below():
+        total, tensorrt = (
+            number(inside.span.attributes, key) for key in (semconv.OPERATORS_TOTAL, semconv.OPERATORS_TENSORRT)
+        )
+        if total is not None and tensorrt is not None and inside.span.name in {phase.COMPILE.name, phase.REFIT.name}:
+            return f"{tensorrt:.0f} of {total:.0f} ops in TensorRT"
+    return "compiled" if outcome == FrameOutcome.COMPILED else ""
+
+
+def compiled(traces: Iterable[Trace]) -> list[Compiled]:
+    """A row for everything that was compiled, and one for the other spans of each name; the worst first."""
+    rows = _Rows()
+    for trace in traces:
+        starts = list(_starts(trace.roots))
+        for node in starts:
+            rows.add(trace, node)
+        if not starts or _has_other_news(trace):
+            rows.add_others(trace)
+    return sorted(rows.finished(), key=lambda row: row.badness, reverse=True)
+
+
+class _Rows:
+    """Collects rows."""
+
+    def __init__(self) -> None:
+        self._rows: dict[_Key, Compiled] = {}
+        self._of_span: dict[tuple[str, str], _Key] = {}
+        self._functions: dict[tuple[str, str], list[tuple[float, _Key]]] = {}
+        """The rows of functions by file and name, with the line in which each begins."""
+        self._backwards: list[tuple[Trace, Node]] = []
+
+    def add(self, trace: Trace, node: Node) -> None:
+        """Add a compilation."""
+        if node.span.name == phase.COMPILE_BACKWARD.name:
+            self._backwards.append((trace, node))  # the frame may be in a later trace
+            return
+        key, name, place = self._key(node)
+        self._of_span[node.span.trace_id, node.span.span_id] = key
+        self._add(key, Compiled(name, place, is_compilation=True), trace, node)
+
+    def add_others(self, trace: Trace) -> None:
+        """Add spans that are no compilation."""
+        name = _labels.SEPARATOR.join(filter(None, _labels.label(trace.roots[0])))
+        self._add(("other", name), Compiled(name, "", is_compilation=False), trace, *trace.roots)
+
+    def finished(self) -> Iterable[Compiled]:
+        """Every row, backward graphs in those of their frames."""
+        for trace, node in self._backwards:
+            links = ((link.trace_id, link.span_id) for link in node.span.links)
+            key = next((self._of_span[link] for link in links if link in self._of_span), ("other", node.span.name))
+            self._add(key, Compiled(_labels.short(node.span), "", is_compilation=True), trace, node)
+        return self._rows.values()
+
+    def _add(self, key: _Key, new: Compiled, trace: Trace, *nodes: Node) -> None:
+        row = self._rows.setdefault(key, new)
+        row.nodes.extend(nodes)
+        if not row.traces or row.traces[-1] is not trace:
+            row.traces.append(trace)
+
+    def _key(self, node: Node) -> tuple[_Key, str, str]:
+        """What tells the rows apart, and name and place of the row."""
+        if node.span.name == phase.COMPILE_FRAME.name:
+            return self._key_of_frame(node.span.attributes)
+        model = str(node.span.attributes.get(semconv.MODEL_CLASS) or "")
+        if node.span.name in {row.name for row in _NETWORKS} or not model:
+            name = _labels.SEPARATOR.join(filter(None, _labels.label(node)))
+            return ("other", name), name, ""
+        return ("model", model), model, ""
+
+    def _key_of_frame(self, attributes: Attributes) -> tuple[_Key, str, str]:
+        name, place = _frame_answer.whole_function(attributes), source_line(attributes)
+        line = number(attributes, semconv.CODE_LINE) or 0
+        same = self._functions.setdefault((str(attributes.get(semconv.CODE_FILE) or ""), name), [])
+        key: _Key = ("function", place, name)
+        if _frame_answer.is_resumed(attributes):  # its own line is that of the graph break
+            before = [begin for begin in same if begin[0] <= line]
+            if before:
+                return max(before)[1], name, place
+        elif (line, key) not in same:
+            same.append((line, key))
+        return key, name or "a frame", place
+
+
+def _starts(nodes: list[Node]) -> Iterator[Node]:
+    """The outermost compilations."""
+    pending = list(reversed(nodes))
+    while pending:
+        node = pending.pop()
+        if node.span.name in _STARTS and node.span.scope == semconv.SCOPE_NAME:
+            yield node
+        else:
+            pending.extend(reversed(node.children))
+
+
+def _has_other_news(trace: Trace) -> bool:
+    """Whether something failed, or had sizes that do not fit, that is no compilation."""
+    compilations = {id(inside) for node in _starts(trace.roots) for inside in node.below()}
+    rest = [node for node in trace.nodes() if id(node) not in compilations]
+    above = {id(node.parent) for node in trace.nodes() if _labels.error(node.span)[0]}
+    failed = any(_labels.error(node.span)[0] and id(node) not in above for node in rest)
+    return failed or bool(sizes(rest))

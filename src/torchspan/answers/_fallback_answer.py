@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs in PyTorch instead of TensorRT: which operators, from which lines of the model, why, and what would change it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from torchspan import phase, semconv
+from torchspan.answers._answer import Answer, Why, listed, settings_of, words
+from torchspan.answers._attributes import numbers, operator, strings
+from torchspan.answers._error_answer import refusals
+from torchspan.answers._findings import Fallback, Paragraph
+from torchspan.answers._units import plural, times
+from torchspan.answers.lines import Style
+from torchspan.traces import Attributes, Node, at_or_below
+
+_Value = TypeVar("_Value")
+
+_KINDS = 5
+"""Kinds of operators that an answer names; the others are counted."""
+
+_R = semconv.FallbackReason
+_WHY = {
+    _R.NO_CONVERTER: Why("no converter", "register one, or replace the op"),
+    _R.VALIDATOR_REFUSED: Why("refused by its converter", "other dtype, shape or argument"),
+    _R.USER_EXCLUDED: Why("excluded by you", "remove it from torch_executed_ops"),
+    _R.COMPLEX_DTYPE: Why("complex numbers", "use real numbers"),
+    _R.DATA_DEPENDENT: Why("data-dependent shape", "fallback_data_dependent_ops=False"),
+    _R.MIN_BLOCK_SIZE: Why("group smaller than min_block_size", "lower it"),
+    _R.NO_SUPPORTED_OPERATORS: Why("nothing in the graph has a converter", "register converters"),
+    _R.COMPILE_FAILED: Why("conversion or build failed", "fix the error, then compile again"),
+}
+_PLACES, _PLACE_COUNTS = "torch_tensorrt.fallback.operators.places", "torch_tensorrt.fallback.operators.place_counts"
+_UNKNOWN_PLACE = "?"
+_BY_STAND_IN = "(of the CPU, by the stand-in)"
+
+
+@dataclass
+class _Operator:
+    """What is known of one operator that fell back for one reason, in all compilations."""
+
+    count: int = 0
+    place: str = ""
+    places: int = 0
+    is_of_stand_in: bool = False
+
+
+def fallbacks(nodes: list[Node]) -> list[Fallback]:
+    """Each operator with each reason; reasons, and operators of a reason, with the most occurrences first."""
+    by_reason: dict[str, dict[str, _Operator]] = {}
+    said = at_or_below(nodes, lambda node: semconv.FALLBACK_REASON_CLASSES in node.span.attributes)
+    for node in nodes:
+        if id(node) not in said or id(node.parent) in said:
+            continue  # a compilation repeats what its partition found: the outermost counts
+        if node.span.name == phase.CACHE_LOOKUP.name:
+            continue  # what a lookup passed over is built, in TensorRT
+        for reason, name, fallen in _fallen(node.span.attributes):
+            of_reason = by_reason.setdefault(reason, {})
+            total = of_reason.setdefault(name, _Operator())
+            total.count += fallen.count
+            total.place, total.places = total.place or fallen.place, max(total.places, fallen.places)
+            total.is_of_stand_in |= fallen.is_of_stand_in
+        for reason in strings(node.span.attributes, semconv.FALLBACK_REASON_CLASSES):
+            by_reason.setdefault(reason, {})
+    settings = settings_of(nodes)
+    ranked = sorted(by_reason.items(), key=lambda item: -sum(operator.count for operator in item[1].values()))
+    return [fallback for reason, operators in ranked for fallback in _of_reason(reason, operators, settings)]
+
+
+def fallback_answers(nodes: list[Node], room: int) -> list[Answer]:
+    """A line for each reason, at most `room`."""
+    by_reason: dict[str, list[Fallback]] = {}
+    for fallback in fallbacks(nodes):
+        by_reason.setdefault(fallback.reason, []).append(fallback)
+    answers = []
+    for reason, of_reason in by_reason.items():
+        refused = refusals(node.span.attributes for node in nodes) if reason == _R.VALIDATOR_REFUSED else ()
+        answers.append(Answer("Fallback", (together(of_reason), *refused), style=Style.FALLBACK))
+    if len(answers) > room:
+        rest = words(f"{plural(len(answers) - room + 1, 'further reason')}; see the lines above")
+        answers = [*answers[: room - 1], Answer("Fallback", (rest,), style=Style.FALLBACK)]
+    return answers
+
+
+def together(of_reason: list[Fallback]) -> Paragraph:
+    """Operators that fell back for the same reason, those with the most occurrences first, with it and what would change it."""
+    shown = [_named(fallback) for fallback in of_reason[:_KINDS] if fallback.operator]
+    if len(of_reason) > _KINDS:
+        shown.append(plural(len(of_reason) - _KINDS, "more kind"))
+    first = of_reason[0]
+    reason = first.sentence_pieces if not first.operator else first.sentence_pieces[1:]
+    why = (*reason[:-1], f"{reason[-1]};", *first.remedy_pieces) if first.remedy_pieces else reason
+    if not shown:
+        return why
+    *before, last = listed(shown)
+    return (*before, f"{last}:", *why)
+
+
+def _of_reason(reason: str, operators: dict[str, _Operator], settings: Attributes) -> Iterator[Fallback]:
+    why = _why(reason, settings)
+    for name, total in sorted(operators.items(), key=lambda item: -item[1].count) or [("", _Operator())]:
+        fallback = Fallback(
+            sentence_pieces=words(why.reason),
+            remedy_pieces=words(why.remedy),
+            operator=name,
+            count=total.count,
+            reason=reason,
+            place=total.place,
+            places=total.places,
+            is_of_stand_in=total.is_of_stand_in,
+        )
+        yield fallback if not name else _with_name(fallback)
+
+
+def _with_name(fallback: Fallback) -> Fallback:
+    return dataclasses.replace(fallback, sentence_pieces=(f"{_named(fallback)}:", *fallback.sentence_pieces))
+
+
+def _named(fallback: Fallback) -> str:
+    """The operator, how often it occurs, and the lines of the model that it comes from."""
+    where = f" at {fallback.place}" if fallback.place else ""
+    if where and fallback.places > 1:
+        where += f" and {plural(fallback.places - 1, 'more line')}"
+    stand_in = f" {_BY_STAND_IN}" if fallback.is_of_stand_in else ""
+    return f"{fallback.operator}{stand_in} {times(fallback.count)}{where}"
+
+
+def _fallen(attributes: Attributes) -> Iterator[tuple[str, str, _Operator]]:
+    """Reason and name of each operator that a span names, and how often and where it occurs."""
+    names = strings(attributes, semconv.FALLBACK_OPERATOR_NAMES)
+    reasons = strings(attributes, semconv.FALLBACK_OPERATOR_REASONS)
+    counts = numbers(attributes, semconv.FALLBACK_OPERATOR_COUNTS)
+    if not len(names) == len(reasons) == len(counts):
+        return
+    places = _fitting(strings(attributes, _PLACES), len(names), "")
+    place_counts = _fitting(numbers(attributes, _PLACE_COUNTS), len(names), 0)
+    of_stand_in = strings(attributes, semconv.FALLBACK_OPERATORS_STAND_IN)
+    for name, reason, count, place, lines in zip(names, reasons, counts, places, place_counts, strict=True):
+        known_place = "" if place == _UNKNOWN_PLACE else place
+        yield reason, operator(name), _Operator(int(count), known_place, int(lines), name in of_stand_in)
+
+
+def _fitting(values: list[_Value], length: int, missing: _Value) -> list[_Value]:
+    """The values, or as many missing ones where they do not stand beside the names."""
+    return values if len(values) == length else [missing] * length
+
+
+def _why(reason: str, settings: Attributes) -> Why:
+    why = _WHY.get(reason, Why(reason, ""))
+    if reason == _R.MIN_BLOCK_SIZE and semconv.SETTINGS["min_block_size"] in settings:
+        return Why(f"group smaller than min_block_size={settings[semconv.SETTINGS['min_block_size']]}", why.remedy)
+    return why

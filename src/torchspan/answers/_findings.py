@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trace says, as data. Each finding has a sentence, and most have a remedy: what would change it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+Paragraph = tuple[str, ...]
+"""Text in pieces with a space between them. A line is broken between pieces, and inside one only if it alone is too long."""
+
+
+class Code(str):
+    """A piece to copy: it is never broken, and a line with it alone may be wider than the terminal."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that a trace says.
+
+    Attributes:
+        sentence_pieces: The sentence in pieces.
+        remedy_pieces: What would change it, in pieces; empty if nothing is known.
+    """
+
+    joint: ClassVar[str] = ";"
+    """What stands between sentence and remedy."""
+
+    sentence_pieces: Paragraph = field(repr=False)
+    remedy_pieces: Paragraph = field(default=(), repr=False)
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return " ".join(self.sentence_pieces)
+
+    @property
+    def remedy(self) -> str:
+        """What would change it; empty if nothing is known."""
+        return " ".join(self.remedy_pieces)
+
+    @property
+    def paragraph(self) -> Paragraph:
+        """Sentence and remedy."""
+        if not self.remedy_pieces:
+            return self.sentence_pieces
+        *before, last = self.sentence_pieces
+        return (*before, f"{last}{self.joint}", *self.remedy_pieces)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage(Finding):
+    """A stage of the work, with the time in which it ran and nothing inside it did.
+
+    Attributes:
+        name: The last part of the span's name, or its target: `decompose`, `Timing tactics`, `compile_file`.
+        s: Seconds, summed over its calls.
+        calls: How often it ran.
+        in_workers: Whether it ran in compile workers, beside the work that waits for it.
+    """
+
+    joint = ":"
+
+    name: str
+    s: float
+    calls: int
+    in_workers: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine(Finding):
+    """A TensorRT engine that was built, or taken from the engine cache.
+
+    Attributes:
+        name: The name of the subgraph, such as `_run_on_acc_0`; empty where TensorRT is used alone.
+        model: The class of the model; empty if unknown.
+        modules: The first and the last module in it, in the order of execution; empty if unknown.
+        s: Seconds of the conversion, or of the build where TensorRT is used alone.
+        bytes: Its size; None if unknown.
+        operators: Operators in it; None if unknown.
+        cache: What the engine cache did: `hit`, `miss`, `disabled`; empty if unknown.
+    """
+
+    name: str
+    model: str
+    modules: tuple[str, ...]
+    s: float
+    bytes: int | None
+    operators: int | None
+    cache: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame(Finding):
+    """A frame of torch.compile that was compiled, or that Dynamo gave up on.
+
+    Attributes:
+        function: The name of the function; of the rest of a function after a graph break, its name and the line.
+        place: File and line of the function; empty if unknown.
+        id: Dynamo's compile id, such as `0/1`.
+        outcome: A value of `torch.compile.outcome`; empty if the frame did not end.
+        s: Seconds.
+        recompiled: The guard that failed; empty for a first compilation.
+    """
+
+    function: str
+    place: str
+    id: str
+    outcome: str
+    s: float
+    recompiled: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fallback(Finding):
+    """An operator that runs in PyTorch instead of TensorRT, for one reason.
+
+    Attributes:
+        operator: Its name; empty if the reason concerns no operator.
+        count: How many there are.
+        reason: A value of `torch_tensorrt.fallback.reason.classes`.
+        place: The first line of the model that it comes from; empty if unknown.
+        places: How many such lines there are.
+        is_of_stand_in: Whether the stand-in for the GPU is the reason.
+    """
+
+    operator: str
+    count: int
+    reason: str
+    place: str
+    places: int
+    is_of_stand_in: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheResult(Finding):
+    """What a cache did, for one reason.
+
+    Attributes:
+        cache: `engine`, `aotautograd` or `inductor`.
+        outcome: `hit`, `miss`, `bypass`, `disabled`, …
+        reason: Why; empty where it needs none, or none is known.
+        count: How often.
+        saved_s: Seconds that the hits saved, as PyTorch reports them; None if unknown.
+    """
+
+    cache: str
+    outcome: str
+    reason: str
+    count: int
+    saved_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recompile(Finding):
+    """Compilations of functions again because of one guard.
+
+    Attributes:
+        functions: The functions.
+        guard: What the guard concerns: a value of `torch.compile.recompile.class`; empty if unknown.
+        count: How often.
+        limit: The setting of `torch._dynamo.config` whose limit was reached, so that later calls run eagerly; empty otherwise.
+    """
+
+    joint = ":"
+
+    functions: tuple[str, ...]
+    guard: str
+    count: int
+    limit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Break(Finding):
+    """A place at which Dynamo breaks a graph.
+
+    Attributes:
+        function: The function.
+        place: File and line; empty if unknown.
+        reason: A value of `torch.compile.graph_break.class`.
+        count: How often.
+        skips_frame: Whether all of the function runs eagerly because of it.
+    """
+
+    function: str
+    place: str
+    reason: str
+    count: int
+    skips_frame: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure(Finding):
+    """An exception.
+
+    Attributes:
+        type: Its class.
+        message: Its message; empty where it is not recorded.
+        stage: What failed, such as `build_engine`.
+        is_caught: Whether torch.compile caught it and runs the function eagerly.
+        details: Further paragraphs: the operator, the place, the arguments.
+        count: Failures at the same time, this one included.
+    """
+
+    type: str
+    message: str
+    stage: str
+    is_caught: bool
+    count: int = 1
+    details: tuple[Paragraph, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes(Finding):
+    """Sizes of inputs that do not fit what an engine was built for.
+
+    Attributes:
+        is_outside: Whether the sizes lie outside of its range; otherwise they are usual, but not what it is optimized for.
+    """
+
+    joint = ":"
+
+    is_outside: bool

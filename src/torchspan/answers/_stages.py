@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the time of spans went: the stages by the time in which they ran and nothing inside them did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from torchspan import phase
+from torchspan.answers import _labels
+from torchspan.answers._answer import Answer, listed, words
+from torchspan.answers._findings import Paragraph, Stage
+from torchspan.answers._labels import SEPARATOR
+from torchspan.answers._units import duration, plural, share
+from torchspan.traces import Node, UnfinishedSpan, at_or_below
+
+_WAIT_FOR_WORKERS = "async_compile.wait"
+"""PyTorch's name of the phase in which a frame waits for its compile workers (torch/_inductor/async_compile.py)."""
+_LARGEST = 3
+_NOTABLE = 0.2
+"""The share of the time from which on there is advice about a stage."""
+_RELEASE = "release_host_and_device_memory"
+_ADVICE = {
+    _RELEASE: "Torch-TensorRT collects garbage after each engine, among all objects of the process; call "
+    "gc.freeze() after the imports to leave theirs out"
+}
+
+
+def stages(nodes: list[Node]) -> list[Stage]:
+    """Every stage, the longest first: those of the work, then those of compile workers."""
+    work, workers = _sums(nodes)
+    whole_ns = covered_ns(nodes)
+    return [
+        *(_stage(name, calls, share(sum(calls), whole_ns)) for name, calls in _longest(work)),
+        *(_stage(name, calls, "in workers", in_workers=True) for name, calls in _longest(workers)),
+    ]
+
+
+def _stage(name: str, calls: list[float], share_: str, *, in_workers: bool = False) -> Stage:
+    ns = sum(calls)
+    return Stage(
+        sentence_pieces=(name, duration(ns), f"in {plural(len(calls), 'call')},", *words(share_)),
+        remedy_pieces=words(_ADVICE.get(name, "")),
+        name=name,
+        s=ns / 1e9,
+        calls=len(calls),
+        in_workers=in_workers,
+    )
+
+
+def time_answers(nodes: list[Node], whole_ns: int) -> list[Answer]:
+    """At most one: the stages that took longest, as shares of the whole, and what compile workers did, which has no share of it.
+
+    Args:
+        whole_ns: How long the roots ran, without what the stand-in for a GPU did.
+    """
+    if len(nodes) < 2 or whole_ns <= 0 or all(node.span.name == phase.IMPORT.name for node in nodes):
+        return []  # or the lines above say it
+    work, workers = _sums(nodes)
+    paragraphs: list[Paragraph] = []
+    ranked = _longest(work)
+    largest = [f"{name} {duration(sum(calls))} {share(sum(calls), whole_ns)}" for name, calls in ranked[:_LARGEST]]
+    if largest:
+        paragraphs.append(listed(largest))
+    if workers:
+        calls_of = [
+            f"{name} {duration(sum(calls))} in {plural(len(calls), 'call')}" for name, calls in _longest(workers)
+        ]
+        paragraphs.append(("in workers:", *listed(calls_of[:_LARGEST])))
+    for name, calls in ranked[:_LARGEST]:
+        if name in _ADVICE and sum(calls) >= _NOTABLE * whole_ns:
+            paragraphs.append(words(f"{name}: {_ADVICE[name]}"))
+    note = "; stand-in left out" if any(node.is_stand_in for node in nodes) else ""
+    return [Answer("Own time", tuple(paragraphs), note=note)] if paragraphs else []
+
+
+def covered_ns(nodes: Iterable[Node]) -> int:
+    """Nanoseconds in which at least one of the roots among the nodes ran, without what the stand-in for a GPU did."""
+    every = list(nodes)
+    among = {id(node) for node in every}
+    left_out = at_or_below(every, lambda node: node.is_stand_in)
+    total, reached = 0, 0
+    for root in sorted((node for node in every if id(node.parent) not in among), key=lambda node: node.span.start_ns):
+        total += max(root.span.end_ns - max(root.span.start_ns, reached), 0)
+        reached = max(reached, root.span.end_ns)
+    return total - sum(node.self_ns() for node in every if id(node) in left_out)
+
+
+def _longest(calls: dict[str, list[float]]) -> list[tuple[str, list[float]]]:
+    return sorted(((name, ns) for name, ns in calls.items() if sum(ns)), key=lambda stage: -sum(stage[1]))
+
+
+def _sums(nodes: list[Node]) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Nanoseconds of each call of each stage, of the work and in compile workers."""
+    left_out = at_or_below(nodes, lambda node: node.is_stand_in)
+    in_workers = at_or_below(nodes, lambda node: node.span.name == phase.COMPILE_WORKER.name)
+    work: dict[str, list[float]] = {}
+    workers: dict[str, list[float]] = {}
+    for node in nodes:
+        if id(node) in in_workers:
+            if node.span.name != phase.COMPILE_WORKER.name or not node.children:
+                workers.setdefault(_labels.short(node.span), []).append(node.self_ns())
+        elif id(node) not in left_out and not _is_wait(node):
+            for name, ns in _pieces(node):
+                work.setdefault(name, []).append(round(ns))
+    return work, workers
+
+
+def _is_wait(node: Node) -> bool:
+    """Whether the thread only waited: for a compilation in another thread, or for compile workers."""
+    return node.span.name == phase.COMPILE_WAIT.name or _labels.short(node.span) == _WAIT_FOR_WORKERS
+
+
+def _pieces(node: Node) -> Iterator[tuple[str, float]]:
+    """The span's own time, divided into the steps that it names and the rest."""
+    own: float = node.self_ns()
+    running = node.span.running if isinstance(node.span, UnfinishedSpan) else None
+    if running is not None:
+        ns = min(running.for_ns, own)
+        own -= ns
+        yield _labels.without_library(running.name.partition(SEPARATOR)[0]), ns
+    for step in _labels.steps(node.span):
+        ns = min(step.ns, own)
+        own -= ns
+        yield step.name, ns
+    yield _labels.short(node.span), own

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the wall time of a program splits, each moment counted once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from torchspan import phase, semconv
+from torchspan.answers._attributes import number
+from torchspan.answers.lines import Line, Style, broken
+from torchspan.traces import Node, Run, Span, at_or_below
+
+_IMPORTS, _BUILDS, _OTHER = "imports", "builds", "other compilation"
+_KINDS = (_IMPORTS, _BUILDS, _OTHER)
+"""Kinds of work. A moment belongs to the first kind of which it has some."""
+_NOT_WORK = {phase.IMPORT.name, phase.RUN.name, phase.PROGRESS.name}
+_COMPILE_WAIT = phase.COMPILE_WAIT.name
+_MOST_S = 2.0**32
+"""Seconds of runs beyond which a file says nothing: more than a century of one thread."""
+_NOTABLE = 1.01
+"""How many times as long as the time that is left for it a sum is that the line mentions."""
+
+_Interval = tuple[int, int]
+_Thread = tuple[object, object]
+"""Process and thread; the thread is None for the main thread."""
+
+
+@dataclass(frozen=True)
+class TimeSplit:
+    """How the wall time of a program splits.
+
+    Attributes:
+        program_s: Seconds from the start of the program to its end.
+        parts: Seconds in which the main thread did work of a kind: `builds` of TensorRT's engines, `other compilation`, `imports`,
+            `runs` of engines, and the `rest`. They do not overlap and add up to `program_s`.
+        runs_s: Seconds of all runs, those without a span included, summed over the threads of the program.
+        elsewhere: Seconds of work of each kind in other threads and processes of the program, summed over them.
+    """
+
+    program_s: float
+    parts: Mapping[str, float]
+    runs_s: float
+    elsewhere: Mapping[str, float]
+
+    @classmethod
+    def of(cls, run: Run) -> TimeSplit:
+        """The split of a run.
+
+        Imports are those that torchspan reports; an import inside a compilation counts as import, a build inside of one as build.
+        Of runs only the sum is known.
+        """
+        by_thread = _by_thread(run)
+        main = by_thread.pop(_main_thread(run), {})
+        taken: list[_Interval] = []
+        parts_ns = {}
+        for kind in _KINDS:
+            before = _length(_union(taken))
+            taken += main.get(kind, [])
+            parts_ns[kind] = _length(_union(taken)) - before
+        runs_s = number(run.span.attributes, semconv.RUN_ENGINES_TIME) or 0.0
+        runs_ns = round(runs_s * 1e9) if runs_s < _MOST_S else 0
+        left_ns = run.span.duration_ns - sum(parts_ns.values())
+        ordered = {_BUILDS: parts_ns[_BUILDS], _OTHER: parts_ns[_OTHER], _IMPORTS: parts_ns[_IMPORTS]}
+        parts = {**ordered, "runs": min(runs_ns, left_ns), "rest": left_ns - min(runs_ns, left_ns)}
+        elsewhere = {
+            kind: sum(_length(_union(kinds.get(kind, []))) for kinds in by_thread.values()) / 1e9
+            for kind in (_BUILDS, _OTHER, _IMPORTS)
+        }
+        return cls(run.span.duration_ns / 1e9, {name: ns / 1e9 for name, ns in parts.items()}, runs_ns / 1e9, elsewhere)
+
+    def lines(self, width: int) -> Iterator[Line]:
+        """`program 6.00 s: builds 0.95, other compilation 0.30, imports 2.90, runs 1.20, rest 0.65`, and of other threads."""
+        said = {name: s for name, s in self.parts.items() if s > 0 or name == "rest"}
+        runs = self.parts["runs"]
+        summed = f" (runs of all threads summed: {self.runs_s:.2f} s)" if self.runs_s > _NOTABLE * runs else ""
+        texts = [_text("program", self.program_s, said) + summed]
+        elsewhere = {name: s for name, s in self.elsewhere.items() if s > 0}
+        if elsewhere:
+            texts.append(_text("meanwhile in other threads and processes, summed,", sum(elsewhere.values()), elsewhere))
+        yield from ([(piece, Style.PLAIN)] for text in texts for piece in broken(text, width))
+
+
+def _main_thread(run: Run) -> _Thread:
+    """The main thread of the program itself, not of a process that it started."""
+    pid = run.span.attributes.get(semconv.RUN_PID)
+    first = next((node.span for member in run.members for node in member.roots), run.span)
+    return (pid if isinstance(pid, int) else first.resource.get(semconv.PROCESS_PID), None)
+
+
+def _by_thread(run: Run) -> dict[_Thread, dict[str, list[_Interval]]]:
+    """Intervals of each kind of work in each thread, inside the run."""
+    result: dict[_Thread, dict[str, list[_Interval]]] = defaultdict(lambda: defaultdict(list))
+    for member in run.members:
+        threads: dict[int, _Thread] = {}
+        in_stand_in = at_or_below(member.nodes(), lambda node: False)
+        for node in member.nodes():
+            thread = threads[id(node)] = _thread(node, threads)
+            kind = _kind(node.span)
+            if kind and id(node) not in in_stand_in:
+                result[thread][kind].append(_clipped(node.span, run.span))
+    return result
+
+
+def _thread(node: Node, threads: Mapping[int, _Thread]) -> _Thread:
+    pid = node.span.resource.get(semconv.PROCESS_PID)
+    if node.span.name == phase.COMPILE_WORKER.name:
+        return (pid, node.span.span_id)
+    above = threads.get(id(node.parent))
+    if above is not None and above[0] == pid and semconv.THREAD_ID not in node.span.attributes:
+        return above
+    return (pid, node.span.attributes.get(semconv.THREAD_ID))
+
+
+def _kind(span: Span) -> str:
+    """The kind of work of a span; empty for other spans."""
+    if span.scope != semconv.SCOPE_NAME:
+        return ""
+    if span.name == phase.IMPORT.name:
+        return _IMPORTS
+    if span.name == phase.BUILD_ENGINE.name:
+        return _BUILDS
+    return _OTHER if span.attributes.get(semconv.KEEP) is True and span.name not in _NOT_WORK else ""
+
+
+def _clipped(span: Span, run: Span) -> _Interval:
+    start = min(max(span.start_ns, run.start_ns), run.end_ns)
+    return start, max(min(span.end_ns, run.end_ns), start)
+
+
+def _union(intervals: Iterable[_Interval]) -> list[_Interval]:
+    """The same moments as intervals that do not overlap."""
+    union: list[_Interval] = []
+    for start, end in sorted(intervals):
+        if union and start <= union[-1][1]:
+            union[-1] = (union[-1][0], max(union[-1][1], end))
+        else:
+            union.append((start, end))
+    return union
+
+
+def _length(intervals: Sequence[_Interval]) -> int:
+    return sum(end - start for start, end in intervals)
+
+
+def _text(name: str, whole_s: float, parts: Mapping[str, float]) -> str:
+    digits = 3 if whole_s < 1 else 2 if whole_s < 100 else 1
+    unit = 10.0**-digits
+    shares = _rounded([s / unit for s in parts.values()], round(whole_s / unit))
+    listed = ", ".join(f"{part} {share * unit:.{digits}f}" for part, share in zip(parts, shares, strict=True))
+    text = f"{name} {round(whole_s / unit) * unit:.{digits}f} s"
+    return f"{text}: {listed}" if list(parts) != ["rest"] else text
+
+
+def _rounded(values: Sequence[float], whole: int) -> list[int]:
+    """The values, each rounded up or down so that they add up to the whole."""
+    rounded = [int(value) for value in values]
+    by_remainder = sorted(range(len(values)), key=lambda index: values[index] % 1, reverse=True)
+    for index in by_remainder[: max(whole - sum(rounded), 0)]:
+        rounded[index] += 1
+    return rounded
