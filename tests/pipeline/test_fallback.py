@@ -2,6 +2,7 @@
 """What is left in PyTorch and why; counted against Torch-TensorRT's own report."""
 
 import contextlib
+import inspect
 
 import pytest
 import torch
@@ -39,6 +40,40 @@ def totals(span):
     names = (f"torch_tensorrt.fallback.totals.{each}" for each in ("reasons", "operators", "subgraphs"))
     rows = zip(*(span.attributes[name] for name in names), strict=True)
     return {reason: (operators, pieces) for reason, operators, pieces in rows}
+
+
+def places(span):
+    """operator -> (first line of the model that calls it, number of lines)."""
+    names = (f"torch_tensorrt.fallback.operators.{each}" for each in ("names", "places", "place_counts"))
+    return {name: (first, count) for name, first, count in zip(*(span.attributes[key] for key in names), strict=True)}
+
+
+def line_of(function, text):
+    """`test_fallback.py:12` for the line of a function that contains the text."""
+    lines, first = inspect.getsourcelines(function)
+    return f"pipeline/test_fallback.py:{next(first + number for number, line in enumerate(lines) if text in line)}"
+
+
+class Twice(torch.nn.Module):
+    def forward(self, x):
+        once = torch.special.i1e(torch.relu(x))
+        again = torch.special.i1e(torch.relu(once))
+        return torch.sigmoid(again)
+
+
+@pytest.mark.parametrize("fast", [True, False], ids=["fast", "global"])
+def test_an_operator_left_in_pytorch_has_the_lines_of_the_model_that_call_it(instrument, exporter, fast):
+    instrument()
+    compiled(Twice().eval(), torch.ones(2, 8), use_fast_partitioner=fast)
+    expected = {SPECIAL: (line_of(Twice.forward, "once = "), 2)}
+    assert places(named(exporter.get_finished_spans(), "torch_tensorrt.compile")) == expected
+    assert places(named(exporter.get_finished_spans(), "torch_tensorrt.partition")) == expected
+
+
+def test_the_graph_that_torch_compile_gives_to_torch_tensorrt_has_no_lines(instrument, exporter):
+    instrument()
+    torch.compile(Twice().eval(), backend="tensorrt", options={"min_block_size": 1})(torch.ones(2, 8))
+    assert places(named(exporter.get_finished_spans(), "torch_tensorrt.compile")) == {SPECIAL: ("?", 0)}
 
 
 class Repeated(torch.nn.Module):

@@ -323,6 +323,8 @@ def test_torch_compile_with_an_operator_that_falls_back(instrument, exporter, tr
         "torch_tensorrt.fallback.operators.names": ("torch.ops.aten.special_i1e.default",),
         "torch_tensorrt.fallback.operators.counts": (1,),
         "torch_tensorrt.fallback.operators.reasons": ("no_converter",),
+        "torch_tensorrt.fallback.operators.places": ("?",),
+        "torch_tensorrt.fallback.operators.place_counts": (0,),
         "torch_tensorrt.fallback.totals.reasons": ("no_converter",),
         "torch_tensorrt.fallback.totals.operators": (1,),
         "torch_tensorrt.fallback.totals.subgraphs": (1,),

@@ -16,6 +16,7 @@ from torchspan.redaction.kinds_of_text import (
     Enumeration,
     GraphBreakType,
     Identifier,
+    LineText,
     PlaceText,
     ProgramsSpanName,
     ProgramText,
@@ -35,6 +36,7 @@ KINDS = (
     Enumeration("hit", "miss"),
     ExportFailure(),
     Identifier(),
+    LineText(),
     OnnxOperator(),
     Operator(),
     BuildPhaseName(),
@@ -476,6 +478,19 @@ def test_a_file_in_an_archive_on_the_import_path_is_reported(tmp_path, monkeypat
 )
 def test_code_that_is_in_no_file_is_reported_as_python_calls_it(name, reported):
     assert PlaceText().reduced(name) == reported
+
+
+def test_a_line_of_code_is_its_reduced_place_and_a_number(program):
+    file = made(program / "models" / "net.py")
+    assert LineText().reduced(f"{file}:12") == "models/net.py:12"
+    assert LineText().whole(f"{file}:12") == f"{file}:12"
+    for text in (file, f"{file}:", f"{file}:twelve", f"{file}:12:3", f"{file}:1234567890", "/srv/alice:12", ":12"):
+        assert LineText().reduced(text) == "?"
+
+
+def test_in_a_list_that_is_too_long_a_line_of_code_keeps_the_name_of_its_file():
+    assert LineText().shortened("package/models/net.py:12", 12) == "net.py:12"
+    assert LineText().shortened("package/models/net.py:12", 8) == "?"
 
 
 def test_where_texts_are_captured_a_place_is_absolute(program):

@@ -358,3 +358,36 @@ class PlaceText(Kind):
     def whole(self, text: str) -> str:
         """See `Kind`."""
         return cut(text)
+
+
+class LineText(PlaceText):
+    """A line of a file, as one text."""
+
+    title = "line of code"
+    leaves = (
+        "The path of a source file as in a place, a colon and the number of a line (`models/net.py:12`). Anything else is "
+        f"`{UNKNOWN}`. In a list that is too long as a whole, the path is only the file's name."
+    )
+    leaves_with_text = (
+        "The absolute path of the file, which may contain the name of a user, and the number of the line."
+    )
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        file, _, line = text.rpartition(":")
+        return text == UNKNOWN or (_is_line_number(line) and source_places.is_reduced(file))
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`."""
+        file, _, line = text.rpartition(":")
+        path = source_places.reduced(file) if _is_line_number(line) else UNKNOWN
+        return UNKNOWN if path == UNKNOWN else f"{path}:{line}"
+
+    def shortened(self, text: str, limit: int) -> str:
+        """See `Kind`."""
+        name = text.rpartition("/")[2]
+        return name if len(name) <= limit and self.accepts(name) else UNKNOWN
+
+
+def _is_line_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 9

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.redaction.kinds_of_text import Digest, Enumeration, Identifier, Version
+from torchspan.redaction.kinds_of_text import Digest, Enumeration, Identifier, LineText, Version
 from torchspan.redaction.operator_text import Operator, OperatorArguments, Validators
 from torchspan.redaction.size_text import DataType, SettingValue, ShapeText
 from torchspan.semconv._table import Attribute, AttributeType, folded
@@ -350,6 +350,22 @@ FALLBACK_OPERATOR_REASONS = Attribute(
     *_SPLIT,
     kind=_REASON,
 )
+FALLBACK_OPERATOR_PLACES = Attribute(
+    "torch_tensorrt.fallback.operators.places",
+    "string[]",
+    "Line of the user's model that first calls each operator in `torch_tensorrt.fallback.operators.names` "
+    "(`models/net.py:12`), from the stack that PyTorch recorded for the node. `?` if PyTorch recorded none, or only "
+    "lines of its own.",
+    *_SPLIT,
+    kind=LineText(),
+)
+FALLBACK_OPERATOR_PLACE_COUNTS = Attribute(
+    "torch_tensorrt.fallback.operators.place_counts",
+    "int[]",
+    "Number of different lines of the user's model that call each operator in "
+    "`torch_tensorrt.fallback.operators.names`. 0 if no line is known.",
+    *_SPLIT,
+)
 FALLBACK_OPERATORS_OMITTED = Attribute(
     "torch_tensorrt.fallback.operators.omitted",
     "int",
@@ -433,6 +449,21 @@ UNSUPPORTED_REASONS = Attribute(
     "`torch_tensorrt.fallback.operators.reasons`.",
     *_SPLIT,
     kind=_REASON,
+)
+UNSUPPORTED_PLACES = Attribute(
+    "torch_tensorrt.unsupported.operators.places",
+    "string[]",
+    "Line of the user's model that first calls each operator in `torch_tensorrt.unsupported.operators.names`, as in "
+    "`torch_tensorrt.fallback.operators.places`.",
+    *_SPLIT,
+    kind=LineText(),
+)
+UNSUPPORTED_PLACE_COUNTS = Attribute(
+    "torch_tensorrt.unsupported.operators.place_counts",
+    "int[]",
+    "Number of different lines of the user's model that call each operator in "
+    "`torch_tensorrt.unsupported.operators.names`. 0 if no line is known.",
+    *_SPLIT,
 )
 UNSUPPORTED_OMITTED = Attribute(
     "torch_tensorrt.unsupported.operators.omitted",

@@ -268,7 +268,7 @@ def not_carried_out(scratch: Scratch) -> Facts:
 def skipped(graph: Any, scratch: Scratch) -> Facts:
     """Why nothing of a graph went to TensorRT, and what is in it."""
     left = fallback.left_in_torch(calls(graph), scratch)
-    supported = any(reason == FallbackReason.MIN_BLOCK_SIZE for _name, reason in left)
+    supported = any(node.reason == FallbackReason.MIN_BLOCK_SIZE for node in left)
     reason = FallbackReason.MIN_BLOCK_SIZE if supported else FallbackReason.NO_SUPPORTED_OPERATORS
     facts = fallback.facts(left, Counter([reason]), scratch)
     reasons = [

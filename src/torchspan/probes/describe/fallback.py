@@ -12,28 +12,46 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe import refusal
-from torchspan.probes.describe.common import LIST_LIMIT, dtype_of, is_node, meta, operator_name, stand_in
+from torchspan.probes.describe import place, refusal
+from torchspan.probes.describe.common import LIST_LIMIT, UNKNOWN, dtype_of, is_node, meta, operator_name, stand_in
 from torchspan.semconv import FallbackReason
 
 _OF_THE_CPU = re.compile(r"_for_cpu\b|mkldnn")
 """Operators that PyTorch puts into a graph only for tensors on a CPU, below the default of their names."""
 
 Facts = dict[str, Any]
-Left = list[tuple[str, str]]
+
+
+class LeftNode(NamedTuple):
+    """A node that stays in PyTorch.
+
+    Attributes:
+        operator: The name of its operator.
+        reason: The class of reason.
+        stack: `node.stack_trace`: where the user's model calls the operator. None if PyTorch has not recorded it.
+    """
+
+    operator: str
+    reason: str
+    stack: Any
+
+
+Left = list[LeftNode]
 
 KEYS = (
     semconv.FALLBACK_REASON_CLASSES,
     semconv.FALLBACK_OPERATOR_NAMES,
     semconv.FALLBACK_OPERATOR_COUNTS,
     semconv.FALLBACK_OPERATOR_REASONS,
+    semconv.FALLBACK_OPERATOR_PLACES,
+    semconv.FALLBACK_OPERATOR_PLACE_COUNTS,
     semconv.FALLBACK_OPERATORS_OMITTED,
     semconv.FALLBACK_OPERATORS_STAND_IN,
     semconv.FALLBACK_TOTAL_REASONS,
@@ -46,6 +64,8 @@ UNSUPPORTED_KEYS = (
     semconv.UNSUPPORTED_NAMES,
     semconv.UNSUPPORTED_COUNTS,
     semconv.UNSUPPORTED_REASONS,
+    semconv.UNSUPPORTED_PLACES,
+    semconv.UNSUPPORTED_PLACE_COUNTS,
     semconv.UNSUPPORTED_OMITTED,
     *refusal.KEYS,
 )
@@ -134,26 +154,34 @@ def _has_setting(name: str) -> bool:
 
 
 def left_in_torch(nodes: Iterable[Any], scratch: Scratch) -> Left:
-    """(operator, reason) for each node of the graph that was partitioned and stays in PyTorch.
+    """Each node of the graph that was partitioned and stays in PyTorch.
 
     A node that a converter accepts stays only because its group was smaller than `min_block_size`. Nodes that
     splitting added (they unpack what an engine returns) have no verdict and are not operators of the model.
     """
     verdicts = scratch.get(VERDICTS, {})
-    operators = ((operator_name(node.target), verdicts.get(node.name)) for node in filter(is_node, nodes))
+    judged = ((node, verdicts.get(node.name)) for node in filter(is_node, nodes))
     return [
-        (name, FallbackReason.MIN_BLOCK_SIZE if verdict == SUPPORTED else verdict)
-        for name, verdict in operators
+        LeftNode(
+            operator_name(node.target),
+            FallbackReason.MIN_BLOCK_SIZE if verdict == SUPPORTED else verdict,
+            meta(node, "stack_trace"),
+        )
+        for node, verdict in judged
         if verdict is not None
     ]
 
 
 def unsupported(nodes: Iterable[Any], scratch: Scratch) -> Facts:
     """The operators that no converter accepts, in a graph that was to run in TensorRT as a whole."""
-    left = [(name, reason) for name, reason in left_in_torch(nodes, scratch) if reason != FallbackReason.MIN_BLOCK_SIZE]
+    left = [node for node in left_in_torch(nodes, scratch) if node.reason != FallbackReason.MIN_BLOCK_SIZE]
     if not left:
         return {}
-    return {**dict(zip(UNSUPPORTED_KEYS, _listed(left), strict=False)), **refusal.facts(scratch, dict(left))}
+    return {**dict(zip(UNSUPPORTED_KEYS, _listed(left), strict=False)), **_refused(left, scratch)}
+
+
+def _refused(left: Left, scratch: Scratch) -> Facts:
+    return refusal.facts(scratch, {node.operator for node in left})
 
 
 def unsupported_totals(scratch: Scratch) -> Facts:
@@ -171,7 +199,7 @@ def unsupported_totals(scratch: Scratch) -> Facts:
 
 def piece_reason(left: Left) -> str | None:
     """The reason for which a piece of the graph runs in PyTorch: that of most of its operators."""
-    reasons = Counter(reason for _, reason in left)
+    reasons = Counter(node.reason for node in left)
     return min(reasons, key=lambda reason: (-reasons[reason], reason), default=None)
 
 
@@ -186,24 +214,26 @@ def totals(operators: Counter[str], pieces: Counter[str]) -> Facts:
 
 
 def facts(left: Left, pieces: Counter[str], scratch: Scratch) -> Facts:
-    """The attributes for what was left: operators, counts and reasons as parallel lists, most frequent first.
+    """The attributes for what was left: operators, counts, reasons and places as parallel lists, most frequent first.
 
     Args:
         pieces: How many pieces of the graph each reason left.
     """
     if not left:
         return {}
-    by_reason = Counter(reason for _, reason in left)
-    names, counts, reasons, *omitted = _listed(left)
+    by_reason = Counter(node.reason for node in left)
+    names, counts, reasons, places, place_counts, *omitted = _listed(left)
     result: Facts = {
         **totals(by_reason, pieces),
         semconv.FALLBACK_REASON_CLASSES: [reason for reason, _ in by_reason.most_common()],
         semconv.FALLBACK_OPERATOR_NAMES: names,
         semconv.FALLBACK_OPERATOR_COUNTS: counts,
         semconv.FALLBACK_OPERATOR_REASONS: reasons,
-        **refusal.facts(scratch, dict(left)),
+        semconv.FALLBACK_OPERATOR_PLACES: places,
+        semconv.FALLBACK_OPERATOR_PLACE_COUNTS: place_counts,
+        **_refused(left, scratch),
     }
-    variants = sorted({name for name, _ in left if _OF_THE_CPU.search(name)})
+    variants = sorted({node.operator for node in left if _OF_THE_CPU.search(node.operator)})
     if variants and stand_in(reading.loaded("torch.cuda", "current_device")):
         result[semconv.FALLBACK_OPERATORS_STAND_IN] = variants[:LIST_LIMIT]
     if omitted:
@@ -212,9 +242,28 @@ def facts(left: Left, pieces: Counter[str], scratch: Scratch) -> Facts:
 
 
 def _listed(left: Left) -> list[Any]:
-    """Names, counts and reasons, most frequent first. Then the number of kinds that are left out, if any."""
-    ranked = sorted(Counter(left).items(), key=lambda row: (-row[1], row[0]))
+    """Names, counts, reasons, first places and numbers of places. Then the number of kinds that are left out, if any.
+
+    The most frequent kind is first. The order of the places of a kind is that of the graph.
+    """
+    ranked = sorted(Counter((node.operator, node.reason) for node in left).items(), key=lambda row: (-row[1], row[0]))
     shown = ranked[:LIST_LIMIT]
-    omitted = [len(ranked) - LIST_LIMIT] if len(ranked) > LIST_LIMIT else []
-    names, reasons = [name for (name, _), _ in shown], [reason for (_, reason), _ in shown]
-    return [names, [count for _, count in shown], reasons, *omitted]
+    stacks: dict[tuple[str, str], dict[Any, None]] = {kind: {} for kind, _ in shown}
+    for node in left:
+        if type(node.stack) is str and (node.operator, node.reason) in stacks:
+            stacks[node.operator, node.reason][node.stack] = None
+    places = [list(dict.fromkeys(map(_line, stacks[kind]))) for kind, _ in shown]
+    return [
+        [name for (name, _), _ in shown],
+        [count for _, count in shown],
+        [reason for (_, reason), _ in shown],
+        [next((line for line in lines if line != UNKNOWN), UNKNOWN) for lines in places],
+        [sum(line != UNKNOWN for line in lines) for lines in places],
+        *([len(ranked) - LIST_LIMIT] if len(ranked) > LIST_LIMIT else []),
+    ]
+
+
+def _line(stack: str) -> str:
+    """`net.py:12`, where the program calls the operator; `?` if only libraries do."""
+    where = place.of_stack(stack)
+    return UNKNOWN if where is None else f"{where.file}:{where.line}"
