@@ -46,6 +46,32 @@ class Fallback(torch.nn.Module):
         return self.linear(x.mean((2, 3)))
 
 
+class Block(torch.nn.Module):
+    """A residual block, as in ResNet."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 3, 3, padding=1)
+        self.relu = torch.nn.ReLU()
+
+    def forward(self, x):
+        return self.relu(self.conv(x) + x)
+
+
+class Stages(torch.nn.Module):
+    """Two stages of blocks, and between them an operator that has no converter. Takes (2, 3, 16, 16)."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer1 = torch.nn.Sequential(Block(), Block())
+        self.layer2 = torch.nn.Sequential(Block(), Block())
+        self.head = torch.nn.Linear(3, 4)
+
+    def forward(self, x):
+        x = self.layer2(torch.special.i1e(self.layer1(x)))
+        return self.head(x.mean((2, 3)))
+
+
 class Mlp(torch.nn.Module):
     """Two linear layers. Takes (batch, 16)."""
 

@@ -107,3 +107,8 @@ def conv_net():
 def fallback():
     """The net with one operator that has no converter, compiled and called once."""
     return _compiled_and_called(models.Fallback)
+
+
+def stages():
+    """The net of blocks with an engine on each side of the operator that has no converter, compiled and called once."""
+    return _compiled_and_called(models.Stages)

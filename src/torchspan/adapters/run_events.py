@@ -106,6 +106,7 @@ class RunEvents:
         facts, describe = self._factory.fixed_facts(self._action.phase), self._action.describe
         described = self._engine.guard.call("describing a run", describe, call.runner, call.inputs, is_first)
         facts.update(described or {})
+        facts.update(self._factory.provenance.names.get(call.runner) or {})
         identity = self._factory.provenance.ids.get(call.runner)
         if identity is not None:
             facts[semconv.ENGINE_ID] = identity

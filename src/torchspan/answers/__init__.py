@@ -1,16 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spans to a waterfall in the terminal.
+"""What traces say: what was compiled how often and why, what fell back, what caches did, where the time went, and what to change.
 
-General layout, in the direction of the data: `torchspan.traces` (files to spans to trees) -> `_printable` (texts that
-a terminal can be given) -> `_labels` (what a line says) and `_trace_answers` (what the whole says), `_folded_rows` (what is shown
-at all) -> `_render` (lines of a given width).
+    from torchspan import answers
+
+    report = answers.read("trace.jsonl")
+    print(report)  # the answers, then the waterfalls
+    for recompile in report.answers.recompiles:
+        print(recompile.sentence, recompile.remedy)
+
+Reading files needs neither the OpenTelemetry SDK nor torch.
 """
 
-from torchspan.answers._printable import printable_spans
-from torchspan.answers._program import program_line
-from torchspan.answers._render import overview, program, waterfall
-from torchspan.answers._scene import Scene
-from torchspan.answers._trace_answers import answers
-from torchspan.answers._units import plural
+# General layout, in the direction of the data: `torchspan.traces` (files to spans to trees) -> `_texts`, `_printable` (texts that can be
+# drawn) -> findings as data (`_findings`) by subject: `_frame_answer`, `_fallback_answer`, `_cache_answer`, `_error_answer`, `_limit_answer`,
+# `_stages`; `_compiled` (a row for everything that was compiled), `_time_split` -> lines: `_table`, `_trace_answers`, `_labels` and
+# `_folded_rows` (what a line says and which there are), `_render` (lines of a given width), `_drawing` (their order) -> `_report`.
 
-__all__ = ["Scene", "answers", "overview", "plural", "printable_spans", "program", "program_line", "waterfall"]
+from torchspan.answers._findings import (
+    Break,
+    CacheResult,
+    Engine,
+    Failure,
+    Fallback,
+    Finding,
+    Frame,
+    Recompile,
+    Sizes,
+    Stage,
+)
+from torchspan.answers._report import Answers, Report, TraceReport, read
+from torchspan.answers._time_split import TimeSplit
+
+__all__ = [
+    "Answers",
+    "Break",
+    "CacheResult",
+    "Engine",
+    "Failure",
+    "Fallback",
+    "Finding",
+    "Frame",
+    "Recompile",
+    "Report",
+    "Sizes",
+    "Stage",
+    "TimeSplit",
+    "TraceReport",
+    "read",
+]

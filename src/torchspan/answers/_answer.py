@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from torchspan import phase
-from torchspan.answers._findings import Code, Paragraph
-from torchspan.answers.lines import Line, Style, broken, cells, pad
+from torchspan.answers.lines import Line, Paragraph, Style, cells, flowed, pad
 from torchspan.traces import Node
 
 HEAD = 10
@@ -54,25 +53,11 @@ def listed(items: Iterable[str]) -> Paragraph:
 def lines(answer: Answer, width: int) -> Iterator[Line]:
     """The lines of an answer, none of them wider than `width` columns unless it is `Code`."""
     room = width - HEAD
-    texts = [text for paragraph in answer.paragraphs for text in _flowed(paragraph, room)]
+    texts = [text for paragraph in answer.paragraphs for text in flowed(paragraph, room)]
     if texts and cells(texts[-1]) + cells(answer.note) <= room:
         texts[-1] += answer.note
     for index, text in enumerate(texts):
         yield [(pad(answer.head if index == 0 else "", HEAD), Style.STRONG), (text, answer.style)]
-
-
-def _flowed(pieces: Iterable[str], room: int) -> Iterator[str]:
-    line = ""
-    for piece in pieces:
-        if line and cells(line) + 1 + cells(piece) <= room:
-            line += f" {piece}"
-            continue
-        if line:
-            yield line
-        *whole, line = [piece] if isinstance(piece, Code) else broken(piece, room)
-        yield from whole
-    if line:
-        yield line
 
 
 def settings_of(nodes: Iterable[Node]) -> dict[str, object]:

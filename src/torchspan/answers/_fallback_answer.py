@@ -12,9 +12,9 @@ from torchspan import phase, semconv
 from torchspan.answers._answer import Answer, Why, listed, settings_of, words
 from torchspan.answers._attributes import numbers, operator, strings
 from torchspan.answers._error_answer import refusals
-from torchspan.answers._findings import Fallback, Paragraph
+from torchspan.answers._findings import Fallback
 from torchspan.answers._units import plural, times
-from torchspan.answers.lines import Style
+from torchspan.answers.lines import Paragraph, Style
 from torchspan.traces import Attributes, Node, at_or_below
 
 _Value = TypeVar("_Value")
@@ -33,7 +33,6 @@ _WHY = {
     _R.NO_SUPPORTED_OPERATORS: Why("nothing in the graph has a converter", "register converters"),
     _R.COMPILE_FAILED: Why("conversion or build failed", "fix the error, then compile again"),
 }
-_PLACES, _PLACE_COUNTS = "torch_tensorrt.fallback.operators.places", "torch_tensorrt.fallback.operators.place_counts"
 _UNKNOWN_PLACE = "?"
 _BY_STAND_IN = "(of the CPU, by the stand-in)"
 
@@ -135,8 +134,8 @@ def _fallen(attributes: Attributes) -> Iterator[tuple[str, str, _Operator]]:
     counts = numbers(attributes, semconv.FALLBACK_OPERATOR_COUNTS)
     if not len(names) == len(reasons) == len(counts):
         return
-    places = _fitting(strings(attributes, _PLACES), len(names), "")
-    place_counts = _fitting(numbers(attributes, _PLACE_COUNTS), len(names), 0)
+    places = _fitting(strings(attributes, semconv.FALLBACK_OPERATOR_PLACES), len(names), "")
+    place_counts = _fitting(numbers(attributes, semconv.FALLBACK_OPERATOR_PLACE_COUNTS), len(names), 0)
     of_stand_in = strings(attributes, semconv.FALLBACK_OPERATORS_STAND_IN)
     for name, reason, count, place, lines in zip(names, reasons, counts, places, place_counts, strict=True):
         known_place = "" if place == _UNKNOWN_PLACE else place

@@ -6,14 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-Paragraph = tuple[str, ...]
-"""Text in pieces with a space between them. A line is broken between pieces, and inside one only if it alone is too long."""
-
-
-class Code(str):
-    """A piece to copy: it is never broken, and a line with it alone may be wider than the terminal."""
-
-    __slots__ = ()
+from torchspan.answers.lines import Paragraph
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torchspan import semconv
 from torchspan.answers import _labels
@@ -14,12 +15,16 @@ from torchspan.traces import Node, Trace, UnfinishedSpan
 MOST_LINES = 160
 """Lines at which a trace is folded more tightly; about four screens."""
 
-DEEPEST = 20
+DEEPEST, _DEEPEST_OF_ALL = 20, 100
+"""Levels that have lines of their own, also where everything is unfolded."""
+_ALL = sys.maxsize
 _FINE = 0.005  # of the trace, and _FINE_NS: a builder phase below either is folded with its like
 _FINE_NS = 1_000_000
 _FINE_PASS = 0.01  # of all passes of a stage: one below that is folded with its like
-_TIGHTENINGS = ((6, 3, 40), (3, 2, 16), (2, 1, 8), (1, 0, 4))
-"""Per attempt: equal siblings that are left alone, those shown when there are more, and lines below one span."""
+_TIGHTENINGS = ((6, 3, 40), (3, 3, 16), (3, 3, 8), (1, 0, 4))
+"""Per attempt: equal siblings that are left alone, the slowest that are shown when there are more, and lines below one span."""
+_NEARLY = 0.95
+"""The share of a span's time from which on the one inside it is nearly as long."""
 
 
 @dataclass
@@ -36,10 +41,15 @@ class Fold:
 
 @dataclass
 class Row:
-    """A line: one node or a fold, and the rows below it; without rows, what is below is counted on the line."""
+    """A line: one node or a fold, and the rows below it; without rows, what is below is counted on the line.
+
+    Args:
+        around: The nodes around it that are nearly as long and share its line, the outermost first.
+    """
 
     item: Node | Fold
     rows: list[Row]
+    around: list[Node] = field(default_factory=list)
 
     @property
     def nodes(self) -> list[Node]:
@@ -50,6 +60,12 @@ class Row:
         """Spans inside those of this line that no line shows."""
         return 0 if self.rows else sum(1 for node in self.nodes for _ in node.below()) - len(self.nodes)
 
+    def hidden_beside(self) -> int:
+        """Spans that are neither on this line nor inside its own, but inside those around it."""
+        if not self.around:
+            return 0
+        return sum(1 for _ in self.around[0].below()) - sum(1 for _ in self.nodes[0].below()) - len(self.around)
+
     def depth(self) -> int:
         """Levels of rows below this one."""
         return 1 + max(row.depth() for row in self.rows) if self.rows else 0
@@ -58,10 +74,13 @@ class Row:
         return 1 + sum(row.count() for row in self.rows)
 
 
-def rows(trace: Trace) -> list[Row]:
+def rows(trace: Trace, *, unfolds: bool = False) -> list[Row]:
     """The rows of a trace: everything where that is readable, else with equal siblings and then small ones folded.
 
     A span that failed or did not end, or with such a one below it, is folded last.
+
+    Args:
+        unfolds: Whether everything has a row of its own.
     """
     roots = trace.roots
     notable = _notable(roots)
@@ -71,6 +90,8 @@ def rows(trace: Trace) -> list[Row]:
         if semconv.PASS_NAME in node.span.attributes:
             passes_ns[id(node.parent)] += node.span.duration_ns
     result: list[Row] = []
+    if unfolds:
+        return _rows(roots, _Limits(_ALL, _ALL, _ALL, fine_ns, passes_ns, notable), _DEEPEST_OF_ALL)
     for alone, shown, most in _TIGHTENINGS:
         result = _rows(roots, _Limits(alone, shown, most, fine_ns, passes_ns, notable), DEEPEST)
         if sum(row.count() for row in result) <= MOST_LINES:
@@ -101,7 +122,7 @@ class _Limits:
 
         Passes are recorded where they were asked for: those are short that are short among passes.
         """
-        if not _labels.is_fine(node.span) or id(node) in self.notable:
+        if not _labels.is_fine(node.span) or id(node) in self.notable or self.most == _ALL:
             return False
         if semconv.PASS_NAME in node.span.attributes:
             return node.span.duration_ns < _FINE_PASS * self.passes_ns[id(node.parent)]
@@ -115,10 +136,31 @@ def _rows(nodes: list[Node], limits: _Limits, depth: int) -> list[Row]:
     _fold_fine(nodes, limits, folds)
     _fold_equal([node for node in nodes if id(node) not in folds], limits, folds)
     lines = _fold_small(_with_folds(nodes, folds), limits)
-    return [
-        Row(drawn, [] if isinstance(drawn, Fold) or limits.is_fine(drawn) else _rows(drawn.children, limits, depth - 1))
-        for drawn in lines
-    ]
+    return [_row(drawn, limits, depth) for drawn in lines]
+
+
+def _row(drawn: Node | Fold, limits: _Limits, depth: int) -> Row:
+    if isinstance(drawn, Fold) or limits.is_fine(drawn):
+        return Row(drawn, [])
+    innermost, *others = reversed(_chain(drawn, limits))
+    return Row(innermost, _rows(innermost.children, limits, depth - 1), others[::-1])
+
+
+def _chain(node: Node, limits: _Limits) -> list[Node]:
+    """The node, and those inside it as long as the only one that takes time is a phase of torch.compile that is nearly as long."""
+    chain = [node]
+    while limits.most != _ALL and _is_plain_phase(chain[-1], limits) and chain[-1].children:
+        longest = max(chain[-1].children, key=lambda child: child.span.duration_ns)
+        own_ns, inside_ns = (node.span.duration_ns for node in (chain[-1], longest))
+        beside_ns = sum(child.span.duration_ns for child in chain[-1].children) - inside_ns
+        if not _is_plain_phase(longest, limits) or inside_ns < _NEARLY * own_ns or beside_ns > (1 - _NEARLY) * own_ns:
+            break
+        chain.append(longest)
+    return chain
+
+
+def _is_plain_phase(node: Node, limits: _Limits) -> bool:
+    return semconv.COMPILE_PHASE_NAME in node.span.attributes and id(node) not in limits.notable
 
 
 def _fold_fine(nodes: list[Node], limits: _Limits, folds: dict[int, Fold]) -> None:
@@ -138,7 +180,8 @@ def _fold_equal(nodes: list[Node], limits: _Limits, folds: dict[int, Fold]) -> N
     for name, group in groups.items():
         if len(group) > limits.alone:
             kept = {id(node) for node in [node for node in group if id(node) in limits.notable][: max(limits.shown, 1)]}
-            kept |= {id(node) for node in group[: limits.shown]}
+            slowest = sorted(group, key=lambda node: node.span.duration_ns, reverse=True)
+            kept |= {id(node) for node in slowest[: limits.shown]}
             _fold(name, [node for node in group if id(node) not in kept], folds)
 
 

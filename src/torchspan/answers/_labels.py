@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from torchspan import phase, semconv
 from torchspan.answers import _frame_answer
 from torchspan.answers._attributes import number, numbers, operator, strings
+from torchspan.answers._engines import engine_name
 from torchspan.answers._units import duration, plural, size, times
 from torchspan.answers.lines import Style
 from torchspan.traces import Node, Span, UnfinishedSpan
@@ -21,7 +22,7 @@ _MOST_LOGGED = 2
 _SAID_BY_ALL = ("torch_tensorrt.", "tensorrt.", "torch.", f"{phase.OBSERVED.name} ")
 """Beginnings of names that tell nothing where names are short."""
 _TARGETS = (semconv.BUILD_PHASE_NAME, semconv.PASS_NAME, semconv.COMPILE_PHASE_NAME)
-_SUBJECTS = (semconv.ENGINE_NAME, semconv.CACHE_INSERTED, semconv.MODEL_CLASS, semconv.IMPORT_MODULE)
+_SUBJECTS = (semconv.CACHE_INSERTED, semconv.MODEL_CLASS, semconv.IMPORT_MODULE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class StepRows:
 def subject(span: Span) -> str:
     """Which engine, model or outcome the span concerns; empty where it has none."""
     keys = (semconv.CACHE_RESULT,) if span.name == phase.CACHE_LOOKUP.name else _SUBJECTS
+    if semconv.ENGINE_NAME in span.attributes:
+        return engine_name(span.attributes)
     return _frame_answer.subject(span) or next(
         (str(span.attributes[key]) for key in keys if span.attributes.get(key)), ""
     )
@@ -51,8 +54,10 @@ def subject(span: Span) -> str:
 
 def label(node: Node) -> tuple[str, str]:
     """The span's name and its subject; the subject is empty where the line above has said it."""
-    own = subject(node.span)
-    return _name(node), "" if node.parent is not None and subject(node.parent.span) == own else own
+    own, around = subject(node.span), "" if node.parent is None else subject(node.parent.span)
+    if around and own.startswith(f"{around}{SEPARATOR}"):
+        return _name(node), own.removeprefix(f"{around}{SEPARATOR}")
+    return _name(node), "" if around == own else own
 
 
 def is_fine(span: Span) -> bool:

@@ -10,23 +10,21 @@ from dataclasses import dataclass
 
 from torchspan import semconv
 from torchspan.answers import _labels
-from torchspan.answers._answer import Answer, lines
+from torchspan.answers._answer import lines
 from torchspan.answers._attributes import number
 from torchspan.answers._folded_rows import Fold, Row, folded, rows
 from torchspan.answers._labels import SEPARATOR, Fact
 from torchspan.answers._scene import Scene
-from torchspan.answers._trace_answers import answers, news
+from torchspan.answers._trace_answers import answers
 from torchspan.answers._units import duration, plural, size, times
 from torchspan.answers.lines import Line, Style, broken, cells, pad, shorten
 from torchspan.traces import Attributes, Node, Run, Span, Trace
 
 _DURATION = 9
 _STAND_IN = "stand-in"
+_CHAIN = " → "
+"""Between the names of spans that share a line."""
 _LABEL = 24
-_MOST_GROUPS = 40
-"""Groups of parts that are not drawn, each with a line of its own."""
-_MOST_RANGES = 8
-"""Ranges of numbers of the parts of such a group."""
 
 
 @dataclass(frozen=True)
@@ -66,19 +64,20 @@ class _Scale:
         return narrow if cells(narrow) <= self.most_guide else "…" + narrow[1 - self.most_guide :]
 
 
-def waterfall(trace: Trace, width: int, scene: Scene, head: str = "") -> Iterator[Line]:
+def waterfall(trace: Trace, width: int, scene: Scene, head: str = "", *, unfolds: bool = False) -> Iterator[Line]:
     """The lines of one trace: a title, the tree, and under it what it comes to.
 
     Args:
         scene: All that is drawn with it.
         head: What the title begins with in place of the trace's id.
+        unfolds: Whether every span has a line.
     """
-    shown = rows(trace)
+    shown = rows(trace, unfolds=unfolds)
     levels = max(row.depth() for row in shown)
     scale = _Scale(width, trace.start_ns, max(trace.end_ns - trace.start_ns, 1), scene, levels)
     spans = [node.span for node in trace.nodes()]
     head = head or f"trace {trace.trace_id}"
-    yield from _title(head, spans[0].resource, trace.start_ns, plural(len(spans), "span"), width)
+    yield from title(head, spans[0].resource, trace.start_ns, plural(len(spans), "span"), width)
     for row in shown:
         yield from _row(row, scale, "", "")
     for answer in answers(trace):
@@ -97,7 +96,7 @@ def program(run: Run, width: int, scene: Scene, drawn: Container[int]) -> Iterat
     count = 1 + sum(1 for member in run.members for _ in member.nodes())
     traces = len({run.span.trace_id, *(member.trace_id for member in run.members)})
     what = plural(count, "span") + (f" in {traces} traces" if traces > 1 else "")
-    yield from _title(f"trace {run.span.trace_id}", resource, run.span.start_ns, what, width)
+    yield from title(f"trace {run.span.trace_id}", resource, run.span.start_ns, what, width)
     service = _service(resource)
     below = {id(node): id(member) in drawn for member in run.members for node in member.roots}
     items = folded([node for member in run.members for node in member.roots])
@@ -111,55 +110,13 @@ def program(run: Run, width: int, scene: Scene, drawn: Container[int]) -> Iterat
         yield from _line(entry, scale, "└─ " if is_last else "├─ ", "   " if is_last else "│  ", has_rows=False)
 
 
-def overview(parts: Sequence[tuple[int, Trace]], width: int) -> Iterator[Line]:
-    """The lines of parts that are not drawn, those alike on one line: how many, how long, a number, and their news.
-
-    Args:
-        parts: The number and the trace of each, in the order in which they are listed.
-    """
-    groups: dict[tuple[str, tuple[Answer, ...]], list[tuple[int, Trace]]] = {}
-    for number, trace in parts:
-        groups.setdefault((trace.roots[0].span.name, news(trace)), []).append((number, trace))
-    yield [(f"{plural(len(parts), 'more part')}; show --part N draws one:", Style.STRONG)]
-    for (name, answers_of_group), group in list(groups.items())[:_MOST_GROUPS]:
-        shortest, longest = (f(trace.end_ns - trace.start_ns for _, trace in group) for f in (min, max))
-        if len(group) == 1:
-            what = SEPARATOR.join(filter(None, _labels.label(group[0][1].roots[0])))
-            numbers = f"  {duration(longest)}  part {group[0][0]}"
-        else:
-            which = _ranges(sorted(number for number, _ in group))
-            what, numbers = name, f" {times(len(group))}  {duration(shortest)} to {duration(longest)}  parts {which}"
-        if cells(f"  {what}{numbers}") <= width or cells(numbers) + 18 <= width:
-            yield [(shorten(f"  {what}", width - cells(numbers)) + numbers, Style.PLAIN)]
-        else:
-            yield [(shorten(f"  {what}", width), Style.PLAIN)]
-            yield from ([(f"    {piece}", Style.PLAIN)] for piece in broken(numbers.strip(), width - 4))
-        for answer in answers_of_group:
-            yield from ([("    ", Style.PLAIN), *line] for line in lines(answer, width - 4))
-    if len(groups) > _MOST_GROUPS:
-        count = sum(map(len, list(groups.values())[_MOST_GROUPS:]))
-        yield [(f"  … {plural(count, 'other part')}", Style.PLAIN)]
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """`3, 5 to 9` of sorted numbers; `…` for what follows the first `_MOST_RANGES`."""
-    ranges: list[tuple[int, int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1] = (ranges[-1][0], number)
-        else:
-            ranges.append((number, number))
-    texts = [str(first) if first == last else f"{first} to {last}" for first, last in ranges[:_MOST_RANGES]]
-    return ", ".join([*texts, *(["…"] if len(ranges) > _MOST_RANGES else [])])
-
-
 def _service(resource: Attributes) -> str:
     """The service's name; empty where none was given, which the SDK writes as `unknown_service:` and the interpreter."""
     name = str(resource.get("service.name") or "")
     return "" if name.startswith("unknown_service") else name
 
 
-def _title(head: str, resource: Attributes, start_ns: int, what: str, width: int) -> Iterator[Line]:
+def title(head: str, resource: Attributes, start_ns: int, what: str, width: int) -> Iterator[Line]:
     """Head, service, date and number of spans; the service where there is room, the others on more lines if need be."""
     when = dt.datetime.fromtimestamp(start_ns // 1_000_000_000, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
     rest = [when, what]
@@ -197,12 +154,17 @@ class _Entry:
         if isinstance(row.item, Fold):
             name, subject, facts = _fold_label(row.item), "", _fold_facts(row.item)
         else:
-            name, subject = _labels.label(row.item)
+            name, subject = _labels.label((row.around or [row.item])[0])
+            name = _CHAIN.join(
+                [name, *(_labels.target(node.span) for node in [*row.around[1:], row.item] if row.around)]
+            )
             facts = [*scene.facts(row.item), *_labels.facts(row.item)]
         hidden = row.hidden_below()
         if hidden:
             facts.append(Fact(f"{plural(hidden, 'span')} inside"))
-        return cls(name, subject, facts, row.nodes)
+        if row.hidden_beside():
+            facts.append(Fact(f"{plural(row.hidden_beside(), 'shorter span')} beside"))
+        return cls(name, subject, facts, row.around[:1] or row.nodes)
 
     @classmethod
     def brief(cls, node: Node, scene: Scene) -> _Entry:
@@ -277,7 +239,7 @@ def _short_name(name: str, room: int, whole_room: int) -> str:
     """
     own = _labels.without_library(name)
     forms = [name]
-    if own != name:
+    if own != name and _CHAIN not in name:
         last = own.rpartition(".")[2]
         forms += [f"…{ending}" for ending in (own, last, last.partition(" ")[2]) if ending]
     most = whole_room if room < _LABEL else room

@@ -79,4 +79,7 @@ def _process(span: Span) -> str:
 
 
 def _thread(span: Span) -> str:
-    return next((str(span.attributes[key]) for key in _THREADS if span.attributes.get(key)), "")
+    keys = (
+        _THREADS[:1] if span.scope == semconv.SCOPE_NAME else _THREADS
+    )  # torchspan's id of a thread is no name for people
+    return next((str(span.attributes[key]) for key in keys if span.attributes.get(key)), "")

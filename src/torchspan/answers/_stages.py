@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 from torchspan import phase
 from torchspan.answers import _labels
 from torchspan.answers._answer import Answer, listed, words
-from torchspan.answers._findings import Paragraph, Stage
+from torchspan.answers._findings import Stage
 from torchspan.answers._labels import SEPARATOR
 from torchspan.answers._units import duration, plural, share
+from torchspan.answers.lines import Paragraph
 from torchspan.traces import Node, UnfinishedSpan, at_or_below
 
 _WAIT_FOR_WORKERS = "async_compile.wait"
@@ -99,13 +100,13 @@ def _sums(nodes: list[Node]) -> tuple[dict[str, list[float]], dict[str, list[flo
         if id(node) in in_workers:
             if node.span.name != phase.COMPILE_WORKER.name or not node.children:
                 workers.setdefault(_labels.short(node.span), []).append(node.self_ns())
-        elif id(node) not in left_out and not _is_wait(node):
+        elif id(node) not in left_out and not is_wait(node):
             for name, ns in _pieces(node):
                 work.setdefault(name, []).append(round(ns))
     return work, workers
 
 
-def _is_wait(node: Node) -> bool:
+def is_wait(node: Node) -> bool:
     """Whether the thread only waited: for a compilation in another thread, or for compile workers."""
     return node.span.name == phase.COMPILE_WAIT.name or _labels.short(node.span) == _WAIT_FOR_WORKERS
 

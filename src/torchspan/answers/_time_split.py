@@ -4,19 +4,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchspan import phase, semconv
 from torchspan.answers._attributes import number
 from torchspan.answers.lines import Line, Style, broken
-from torchspan.traces import Node, Run, Span, at_or_below
+from torchspan.traces import Node, Run, Span
 
 _IMPORTS, _BUILDS, _OTHER = "imports", "builds", "other compilation"
 _KINDS = (_IMPORTS, _BUILDS, _OTHER)
 """Kinds of work. A moment belongs to the first kind of which it has some."""
 _NOT_WORK = {phase.IMPORT.name, phase.RUN.name, phase.PROGRESS.name}
-_COMPILE_WAIT = phase.COMPILE_WAIT.name
 _MOST_S = 2.0**32
 """Seconds of runs beyond which a file says nothing: more than a century of one thread."""
 _NOTABLE = 1.01
@@ -52,7 +51,7 @@ class TimeSplit:
         Of runs only the sum is known.
         """
         by_thread = _by_thread(run)
-        main = by_thread.pop(_main_thread(run), {})
+        main = by_thread.pop(_main_thread(run, by_thread), {})
         taken: list[_Interval] = []
         parts_ns = {}
         for kind in _KINDS:
@@ -78,15 +77,14 @@ class TimeSplit:
         texts = [_text("program", self.program_s, said) + summed]
         elsewhere = {name: s for name, s in self.elsewhere.items() if s > 0}
         if elsewhere:
-            texts.append(_text("meanwhile in other threads and processes, summed,", sum(elsewhere.values()), elsewhere))
+            texts.append(_text("other threads and processes", sum(elsewhere.values()), elsewhere))
         yield from ([(piece, Style.PLAIN)] for text in texts for piece in broken(text, width))
 
 
-def _main_thread(run: Run) -> _Thread:
-    """The main thread of the program itself, not of a process that it started."""
-    pid = run.span.attributes.get(semconv.RUN_PID)
-    first = next((node.span for member in run.members for node in member.roots), run.span)
-    return (pid if isinstance(pid, int) else first.resource.get(semconv.PROCESS_PID), None)
+def _main_thread(run: Run, threads: Collection[_Thread]) -> _Thread:
+    """The main thread of the program itself, or of the first process that it started, if it is no Python program."""
+    main = (run.span.attributes.get(semconv.RUN_PID), None)
+    return main if main in threads else next((thread for thread in threads if thread[1] is None), main)
 
 
 def _by_thread(run: Run) -> dict[_Thread, dict[str, list[_Interval]]]:
@@ -94,11 +92,10 @@ def _by_thread(run: Run) -> dict[_Thread, dict[str, list[_Interval]]]:
     result: dict[_Thread, dict[str, list[_Interval]]] = defaultdict(lambda: defaultdict(list))
     for member in run.members:
         threads: dict[int, _Thread] = {}
-        in_stand_in = at_or_below(member.nodes(), lambda node: False)
         for node in member.nodes():
             thread = threads[id(node)] = _thread(node, threads)
             kind = _kind(node.span)
-            if kind and id(node) not in in_stand_in:
+            if kind:
                 result[thread][kind].append(_clipped(node.span, run.span))
     return result
 

@@ -7,6 +7,7 @@ import enum
 import functools
 import re
 import unicodedata
+from collections.abc import Iterator
 
 _UNSEEN = re.compile("[\u115f-\u11ff\u2800\u3164\ud7b0-\ud7ff\uffa0\U0001d159\U00013441\U00013442]")
 """What `str.isprintable` accepts and a terminal draws as nothing or into the character before it.
@@ -30,6 +31,15 @@ class Style(enum.Enum):
 
 Line = list[tuple[str, Style]]
 """One line as pieces of text with their roles, without a newline."""
+
+Paragraph = tuple[str, ...]
+"""Text in pieces with a space between them. A line is broken between pieces, and inside one only if it alone is too long."""
+
+
+class Code(str):
+    """A piece to copy: it is never broken, and a line with it alone may be wider than the terminal."""
+
+    __slots__ = ()
 
 
 def printable(text: str) -> str:
@@ -108,3 +118,18 @@ def broken(text: str, width: int) -> list[str]:
 def pad(text: str, width: int) -> str:
     """The text with spaces up to `width` columns."""
     return text + " " * (width - cells(text))
+
+
+def flowed(pieces: Paragraph, room: int) -> Iterator[str]:
+    """The lines of a paragraph, at most `room` columns wide unless a line is `Code`."""
+    line = ""
+    for piece in pieces:
+        if line and cells(line) + 1 + cells(piece) <= room:
+            line += f" {piece}"
+            continue
+        if line:
+            yield line
+        *whole, line = [piece] if isinstance(piece, Code) else broken(piece, room)
+        yield from whole
+    if line:
+        yield line

@@ -16,7 +16,8 @@ from torchspan._files.folders import Folder
 from torchspan._launched.crash import Crash, read_crashes
 from torchspan._launched.run_report import RunReport, likely_reason, missing, problems, read_reports
 from torchspan._launched.run_settings import RunSettings
-from torchspan.answers import printable_spans, program_line
+from torchspan.answers._drawing import Drawing
+from torchspan.answers._printable import printable_spans
 from torchspan.answers._texts import with_texts
 from torchspan.answers.lines import printable
 from torchspan.cli import _output
@@ -25,7 +26,7 @@ from torchspan.cli._child import Ended
 from torchspan.cli._output import Output
 from torchspan.cli._run_span import RunSpan, signal_name
 from torchspan.cli._terminal import Terminal
-from torchspan.cli.show import MOST_PARTS, Drawing, write_problems
+from torchspan.cli.show import write_problems
 from torchspan.environment_variables import TORCHSPAN_WITHOUT_GPU
 from torchspan.sdk import _path
 from torchspan.traces import Node, Span, Trace, UnfinishedSpan, read, trees
@@ -161,8 +162,7 @@ class Conclusion:
         if self.draws and run_span:
             streams.say("")
             terminal = Terminal(sys.stderr)
-            Drawing.of(every).write(terminal, limit=MOST_PARTS)
-            terminal.write(program_line(run_span, trees(printable_spans(every)), reports, terminal.width))
+            terminal.write(Drawing.of(every).lines(terminal.width))
         reason = ""
         if not any(span.scope == semconv.SCOPE_NAME and span.name != phase.IMPORT.name for span in spans):
             reason = likely_reason(reports, self.environ, self.program, sys.executable)
@@ -236,7 +236,7 @@ class Conclusion:
 
     def _write_run_span(self, ended: Ended, spans: Sequence[Span], reports: Sequence[RunReport]) -> Span:
         first = min(spans, key=lambda span: span.start_ns)
-        span = RunSpan(self.settings, ended, first.resource)
+        span = RunSpan(self.settings, ended, first.resource, sum(report.runs_s for report in reports))
         written = span.write()
         if span.failure:
             say(f"the span torchspan.run is missing from the file: {span.failure}")

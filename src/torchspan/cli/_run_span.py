@@ -33,11 +33,12 @@ class RunSpan:
     Args:
         ended: How the program did.
         resource: That of the program's spans.
+        engines_s: Seconds of all runs of engines.
     """
 
-    def __init__(self, settings: RunSettings, ended: Ended, resource: Mapping[str, Any]) -> None:
+    def __init__(self, settings: RunSettings, ended: Ended, resource: Mapping[str, Any], engines_s: float) -> None:
         self._settings = settings
-        self._span = _readable(settings, ended, resource)
+        self._span = _readable(settings, ended, resource, engines_s)
         self.failure = ""
         """Why it could not be written to the file; empty if it was."""
 
@@ -113,7 +114,7 @@ class _Export:
         self._is_delivered = self._exporter.export(self._spans) is SpanExportResult.SUCCESS
 
 
-def _readable(settings: RunSettings, ended: Ended, resource: Mapping[str, Any]) -> ReadableSpan:
+def _readable(settings: RunSettings, ended: Ended, resource: Mapping[str, Any], engines_s: float) -> ReadableSpan:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -128,7 +129,7 @@ def _readable(settings: RunSettings, ended: Ended, resource: Mapping[str, Any]) 
         context=context(settings.span, is_remote=False),
         parent=context(os.environ.get("TRACEPARENT"), is_remote=True),
         resource=Resource({**resource, **semconv.emitted({semconv.PROCESS_PID: os.getpid()})}),
-        attributes=semconv.emitted(_attributes(ended)),
+        attributes=semconv.emitted(_attributes(ended, engines_s)),
         kind=SpanKind.INTERNAL,
         instrumentation_scope=InstrumentationScope(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL),
         status=Status(),
@@ -137,8 +138,10 @@ def _readable(settings: RunSettings, ended: Ended, resource: Mapping[str, Any]) 
     )
 
 
-def _attributes(ended: Ended) -> dict[str, Any]:
+def _attributes(ended: Ended, engines_s: float) -> dict[str, Any]:
     attributes: dict[str, Any] = {semconv.RUN_PID: ended.pid}
+    if engines_s > 0:
+        attributes[semconv.RUN_ENGINES_TIME] = engines_s
     if ended.status >= 0:
         return {**attributes, semconv.PROCESS_EXIT_CODE: ended.status}
     name = signal_name(-ended.status).replace(" ", "_")

@@ -4,28 +4,26 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from torchspan import phase, semconv
 from torchspan._files.opening import open_own
-from torchspan.answers import Scene, answers, overview, plural, printable_spans, program, waterfall
+from torchspan.answers import Answers
+from torchspan.answers._drawing import Choice, Drawing
 from torchspan.answers._texts import with_texts
-from torchspan.answers.lines import Line, Style, broken, printable
+from torchspan.answers._units import plural
+from torchspan.answers.lines import printable
 from torchspan.cli._command import CommandError
 from torchspan.cli._svg import Picture
 from torchspan.cli._terminal import Terminal
 from torchspan.cli._what_leaves import Listing
 from torchspan.cli._whole_texts import HELP, write_redacted
-from torchspan.semconv.torch import FrameOutcome
-from torchspan.traces import FileContent, Run, Span, Trace, UnfinishedSpan, by_run, read, strings, trees
-
-MOST_PARTS = 10
-"""Parts drawn when none is asked for; of the others, what happened in them is listed."""
+from torchspan.traces import FileContent, Span, read, strings, trees
 
 _MOST_PROBLEMS = 5
 _TITLE = "Waterfall of a trace, drawn by torchspan"
@@ -36,7 +34,10 @@ _Content = TypeVar("_Content", bound=FileContent)
 
 
 class ShowCommand:
-    """Show files of traces as a waterfall.
+    """Show what files of traces say: what was compiled, how often and why, where the time went, what to change.
+
+    The first screen has a row for everything that was compiled by torch.compile, Torch-TensorRT or TensorRT, the worst
+    first. Waterfalls of the rows with news follow. `show FILE 3` draws all waterfalls of row 3.
 
     Reads OTLP JSON, plain or packed with gzip: files of `torchspan run`, of the exporter torchspan_file, and of the
     Collector's file exporter. Several files are shown as one; `-` is the standard input. Exit status 1: part of a file
@@ -51,14 +52,20 @@ class ShowCommand:
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("files", metavar="FILE", nargs="+")
+        parser.add_argument(
+            "files", metavar="FILE", nargs="+", help="a file; a number behind the files is that of a row"
+        )
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--trace", metavar="ID", help="show only the trace whose id starts with this")
+        which.add_argument("--errors", action="store_true", help="show only what failed or reached a recompile limit")
         which.add_argument(
-            "--part",
+            "--slowest",
             metavar="N",
-            type=int,
-            help="show only the part with this number, which the title of a part or the list of parts names",
+            type=_positive,
+            help="list the N spans that took longest, without what is inside them",
+        )
+        which.add_argument(
+            "--json", action="store_true", help="print the answers as one JSON document, torchspan.summary/1"
         )
         which.add_argument("--what-leaves", action="store_true", help="list every distinct string, with its type")
         which.add_argument(
@@ -70,7 +77,7 @@ class ShowCommand:
         parser.add_argument(
             "--all",
             action="store_true",
-            help="show all of one file that several runs have written to; default: the newest run of `torchspan run`",
+            help="fold nothing, and show every run that the file has; default: the newest run of `torchspan run`",
         )
         parser.add_argument(
             "--svg",
@@ -83,33 +90,64 @@ class ShowCommand:
         paths: list[str] = arguments.files
         if arguments.redact:
             return _redact(paths)
+        if arguments.svg and (arguments.what_leaves or arguments.json):
+            other = "--json prints data" if arguments.json else "--what-leaves lists strings"
+            raise CommandError(f"--svg draws traces and {other}; leave out one of them", 2)
         if arguments.what_leaves:
-            if arguments.svg:
-                raise CommandError("--svg draws traces and --what-leaves lists strings; leave out one of them", 2)
             return _list(paths, shows_texts=arguments.text or sys.stdout.isatty())
+        paths, number = _numbered(paths)
         file = _read(paths, read)
         if not file.records:
             raise CommandError(_nothing(paths, file, "spans"), 2)
         spans = _chosen(file.records, arguments.trace, paths) if arguments.trace else file.records
-        shows_texts = arguments.text or (sys.stdout.isatty() and not arguments.svg)
+        shows_texts = arguments.text or (sys.stdout.isatty() and not (arguments.svg or arguments.json))
         spans = list(with_texts(spans)) if shows_texts else spans
         drawing = Drawing.of(spans, newest=len(paths) == 1 and not (arguments.all or arguments.trace))
-        if arguments.part is not None and not 1 <= arguments.part <= len(drawing.parts):
-            name = printable(_names(paths))
-            raise CommandError(f"no part {arguments.part} in {name}; it has parts 1 to {len(drawing.parts)}", 2)
-        limit = None if arguments.trace else MOST_PARTS
-        if arguments.svg:
-            _draw(drawing, arguments.svg, limit, arguments.part, paths)
+        if arguments.json:
+            print(json.dumps(Answers.of(drawing).document(), indent=2))
         else:
-            drawing.write(Terminal(sys.stdout), limit=limit, only=arguments.part)
-            sys.stdout.flush()
+            _draw(drawing, _choice(arguments, drawing, number, paths), arguments.svg, paths)
         write_problems(file)
         return 1 if file.unread else 0
 
 
-def _draw(drawing: Drawing, file: str, limit: int | None, part: int | None, inputs: Sequence[str]) -> None:
-    picture = Picture(Terminal(sys.stdout).width)
-    drawing.write(picture, limit=limit, only=part)
+def _positive(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of spans: 1 or more")
+    return number
+
+
+def _numbered(paths: list[str]) -> tuple[list[str], int | None]:
+    """The files, and the number of a row behind them."""
+    last = paths[-1]
+    if len(paths) > 1 and last.isascii() and last.isdigit() and not Path(last).exists():
+        return paths[:-1], int(last)
+    return paths, None
+
+
+def _choice(arguments: argparse.Namespace, drawing: Drawing, number: int | None, paths: Sequence[str]) -> Choice:
+    rows = len(drawing.rows)
+    if number is not None and not 1 <= number <= rows:
+        raise CommandError(f"no row {number} in {printable(_names(paths))}; it has rows 1 to {rows}", 2)
+    return Choice(
+        number,
+        unfolds=arguments.all,
+        draws_all=bool(arguments.trace),
+        only_errors=arguments.errors,
+        slowest=arguments.slowest,
+    )
+
+
+def _draw(drawing: Drawing, choice: Choice, file: str | None, inputs: Sequence[str]) -> None:
+    terminal = Terminal(sys.stdout)
+    lines = drawing.lines(terminal.width, choice)
+    if file is None:
+        terminal.write(lines)
+        sys.stdout.flush()
+        return
+    picture = Picture(terminal.width)
+    picture.write(lines)
     try:
         with os.fdopen(_opened(file, inputs), "w", encoding="utf-8") as opened:
             opened.write(picture.svg(_TITLE))
@@ -150,110 +188,6 @@ def _list(paths: Sequence[str], *, shows_texts: bool) -> int:
     sys.stdout.flush()
     write_problems(file)
     return 1 if file.unread or listing.rejected else 0
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """What of a file is drawn.
-
-    Args:
-        items: Runs of `torchspan run`, and traces of other programs.
-        parts: What can be drawn as a waterfall, in order of start; a part's number is its position, from 1.
-        scene: All of it.
-        left_out: How many runs and other traces are not drawn.
-    """
-
-    items: Sequence[Run | Trace]
-    parts: Sequence[Trace]
-    scene: Scene
-    left_out: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, spans: Iterable[Span], *, newest: bool = False) -> Drawing:
-        """The drawing of spans.
-
-        Args:
-            newest: Of the newest run alone, if there is a run.
-        """
-        every = list(printable_spans(spans))
-        items = by_run(trees(every))
-        runs = [work for work in items if isinstance(work, Run)]
-        left_out: list[str] = []
-        shown = items
-        if newest and runs:
-            shown = [max(runs, key=lambda run: run.span.start_ns)]
-            others = ((len(runs) - 1, "older run"), (len(items) - len(runs), "trace of no run", "traces of no run"))
-            left_out = [plural(*other) for other in others if other[0]]
-        parts = [
-            trace for work in shown for trace in (filter(_is_more, work.members) if isinstance(work, Run) else [work])
-        ]
-        return cls(shown, parts, Scene.of(every), left_out)
-
-    def write(self, terminal: Terminal | Picture, *, limit: int | None, only: int | None = None) -> None:
-        """Draw the parts in order of their start, an empty line between them.
-
-        The parts of one `torchspan run` stand below a drawing of the whole program.
-
-        Args:
-            limit: Beyond so many, those with news and the longest are drawn, and the others are listed with their news.
-            only: The number of the only part to draw.
-        """
-        numbers = {id(trace): number for number, trace in enumerate(self.parts, 1)}
-        # If all are drawn anyway, no number is needed to choose one.
-        heads = {} if (limit is None and only is None) or len(self.parts) == 1 else numbers
-        ranked = sorted(self.parts, key=_rank, reverse=True) if only is None else [self.parts[only - 1]]
-        drawn = {id(trace) for trace in ranked[:limit]}
-        is_first = True
-        for lines in self._waterfalls(drawn, heads, terminal.width, draws_runs=only is None):
-            if not is_first:
-                terminal.write([[("", Style.PLAIN)]])
-            terminal.write(lines)
-            is_first = False
-        rest = [(numbers[id(trace)], trace) for trace in ranked if id(trace) not in drawn]
-        if rest:
-            terminal.write([[("", Style.PLAIN)], *overview(rest, terminal.width)])
-        if self.left_out and only is None:
-            line = f"{' and '.join(self.left_out)} in the file; show --all draws everything"
-            terminal.write([[("", Style.PLAIN)], *([(text, Style.STRONG)] for text in broken(line, terminal.width))])
-
-    def _waterfalls(
-        self, drawn: Container[int], numbers: Mapping[int, int], width: int, *, draws_runs: bool
-    ) -> Iterator[Iterable[Line]]:
-        for work in self.items:
-            if isinstance(work, Run) and draws_runs:
-                yield program(work, width, self.scene, drawn)
-            for trace in work.members if isinstance(work, Run) else [work]:
-                if id(trace) in drawn:
-                    # Another part of the run has the same trace id.
-                    is_of_run = isinstance(work, Run) and trace.trace_id == work.span.trace_id
-                    head = f"part {numbers[id(trace)]}" if is_of_run and numbers else ""
-                    yield waterfall(trace, width, self.scene, head)
-
-
-def _is_more(member: Trace) -> bool:
-    """Whether a waterfall of it says more than its line in the drawing of the program.
-
-    An import is reported with its whole time, further imports included.
-    """
-    if all(node.span.name == phase.IMPORT.name for node in member.nodes()):
-        return False
-    return len(member.roots) > 1 or bool(member.roots[0].children) or bool(answers(member))
-
-
-def _rank(trace: Trace) -> tuple[bool | int, ...]:
-    """News first: an error or no end, a recompile limit, a fallback, a recompilation, a graph break; then how long."""
-    spans = [node.span for node in trace.nodes()]
-    outcomes = [span.attributes.get(semconv.FRAME_OUTCOME) for span in spans]
-    return (
-        any(span.is_error or isinstance(span, UnfinishedSpan) for span in spans),
-        FrameOutcome.LIMIT in outcomes,
-        FrameOutcome.FALLEN_BACK in outcomes
-        or any(span.attributes.get(semconv.FALLBACK_REASON_CLASSES) for span in spans),
-        any(semconv.RECOMPILE_REASON in span.attributes for span in spans),
-        any(event.name == semconv.GRAPH_BREAK_EVENT for span in spans for event in span.events),
-        any(span.attributes.get(semconv.KEEP) is True for span in spans),
-        trace.end_ns - trace.start_ns,
-    )
 
 
 def write_problems(file: FileContent) -> None:

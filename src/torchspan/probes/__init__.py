@@ -3,6 +3,8 @@
 
 from torchspan.probes import dynamo, export, tensorrt, torch_tensorrt
 from torchspan.probes._actions import (
+    GIVES,
+    NAMES,
     Action,
     Annotate,
     Arguments,
@@ -32,6 +34,8 @@ PROBES: tuple[Probe, ...] = dynamo.PROBES + dynamo.WORKERS + torch_tensorrt.PROB
 """Every probe."""
 
 __all__ = [
+    "GIVES",
+    "NAMES",
     "PROBES",
     "RAISED",
     "SUPPORTED",

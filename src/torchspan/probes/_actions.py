@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from torchspan import semconv
 from torchspan._base.scratch import Key, Scratch
 from torchspan.phase import Phase
 from torchspan.probes._call import Call
@@ -19,6 +20,13 @@ DescribeStart = Callable[[Call], Facts]
 DescribeEnd = Callable[[Call, Any, Scratch], Facts]
 DescribeFailure = Callable[[Call, BaseException, Scratch], Facts]
 Select = Callable[[Call], Any]
+
+
+GIVES: Key[Facts] = Key("gives")
+"""Scratch key: facts that events inside take, and that the event itself does not have."""
+
+NAMES = (semconv.MODEL_CLASS, semconv.ENGINE_MODULES)
+"""What names an engine: known when its conversion starts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +63,8 @@ class Record:
         elsewhere: The phase of a call outside of these. None: it is not recorded.
         links_to: Selects the object that the call works on. The event links to the event that made the object, if that
             was seen.
+        takes: Keys of facts that the event has from the nearest event around it that has them or gives them (`GIVES`).
+        is_named: What names the event's work, `NAMES`, names the result as well, and what runs for it.
         remembers_result: The result is remembered with the event, for the links of events that use it.
         creates: The call makes an object that runs later.
         shares: Facts that an outer event carries too.
@@ -71,6 +81,8 @@ class Record:
     within: tuple[Phase, ...] = ()
     elsewhere: Phase | None = None
     links_to: Select | None = None
+    takes: tuple[str, ...] = ()
+    is_named: bool = False
     remembers_result: bool = False
     creates: Creates | None = None
     shares: Shares | None = None

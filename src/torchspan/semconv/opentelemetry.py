@@ -69,6 +69,15 @@ CODE_LINE = Attribute(
     event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
 )
 
+THREAD_ID = Attribute(
+    "thread.id",
+    "int",
+    "Python's identifier of the thread, on the span of work that begins in a thread other than the main one. Absent if the "
+    "span around it has the same thread.",
+    *(row for row in phase.PHASES if row.keep),
+    at_start=True,
+)
+
 FILE_SIZE = Attribute(
     "file.size", "int", "Size of the file that was saved or loaded, in bytes.", phase.SAVE, phase.LOAD
 )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.redaction.kinds_of_text import Digest, Enumeration, Identifier, LineText, Version
+from torchspan.redaction.kinds_of_text import Digest, Enumeration, Identifier, LineText, ModulePath, Version
 from torchspan.redaction.operator_text import Operator, OperatorArguments, Validators
 from torchspan.redaction.size_text import DataType, SettingValue, ShapeText
 from torchspan.semconv._table import Attribute, AttributeType, folded
@@ -136,10 +136,13 @@ IR = Attribute(
 MODEL_CLASS = Attribute(
     "torch_tensorrt.model.class",
     "string",
-    "Class of the program's model.",
+    "Class of the program's model. On a conversion and on a run, of the model that was compiled. With `torch.compile`, the class "
+    "of the module whose method is compiled. Absent for a function, and for a run of an engine from a file.",
     *phase.LOWERING,
     phase.TRACE,
     phase.EXPORT,
+    phase.CONVERT,
+    phase.EXECUTE,
     phase.PROGRESS,
     at_start=True,
     kind=Identifier(),
@@ -560,6 +563,17 @@ ENGINE_NAME = Attribute(
     phase.PROGRESS,
     at_start=True,
     kind=Identifier(),
+)
+ENGINE_MODULES = Attribute(
+    "torch_tensorrt.engine.modules",
+    "string[]",
+    "First and last module of the model in the engine, in the order of the graph, such as `layer2.0` and `layer4.1`; one "
+    "entry if they are the same. A module of `torch.nn` inside a module of the program's own is not listed; the program's "
+    "module is. Absent if the graph does not name its modules, as with `torch.compile`, and for a run of an engine from a file.",
+    *phase.CONVERSIONS,
+    phase.EXECUTE,
+    at_start=True,
+    kind=ModulePath(),
 )
 ENGINE_OPERATORS = Attribute(
     "torch_tensorrt.engine.operators",

@@ -272,6 +272,13 @@ RUN_ID = Attribute(
     kind=RandomId(),
 )
 RUN_PID = Attribute("torchspan.run.pid", "int", "Process id of the program that `torchspan run` started.", phase.RUN)
+RUN_ENGINES_TIME = Attribute(
+    "torchspan.run.engines.time",
+    "double",
+    "Duration of all runs of engines in the program, also of those without a span, summed over its threads and processes, in "
+    "seconds. Absent if no engine ran.",
+    phase.RUN,
+)
 RUN_SIGNAL = Attribute(
     "torchspan.run.signal",
     "string",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections import Counter
 from collections.abc import Callable
 from contextvars import Token
@@ -129,7 +130,7 @@ class SpanWriter:
         if around.is_valid and not self._budget.take(limited_by(around), event.phase.room):
             event.handle = around  # children and links refer to the nearest span
             return _Open(None, None)
-        facts = {**event.attributes, semconv.KEEP: True} if event.phase.keep else event.attributes
+        facts = {**event.attributes, **_thread(event), semconv.KEEP: True} if event.phase.keep else event.attributes
         arguments: dict[str, Any] = {
             "name": semconv.span_name(event.name),
             "attributes": self._emitted(facts),
@@ -242,6 +243,14 @@ class SpanWriter:
 
     def _emitted(self, facts: Attributes) -> dict[str, Any]:
         return semconv.emitted(facts, capture_text=self._capture == "text")
+
+
+def _thread(event: Event) -> dict[str, Any]:
+    """The thread, if it is neither the main thread nor that of the event around it."""
+    around = event.parent
+    if event.thread_id == threading.main_thread().ident or (around is not None and around.thread_id == event.thread_id):
+        return {}
+    return {semconv.THREAD_ID: event.thread_id}
 
 
 def _whole_texts(facts: Attributes, occurrences: list[Occurrence], first: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from torchspan.adapters.dynamo import recorded
 from torchspan.adapters.dynamo.compile_lock import Waits
 from torchspan.engine import Audience, Engine, Event, Observed, Occurrence, Placement, Steps, ThreadStacks
 from torchspan.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phase
-from torchspan.probes import Call
+from torchspan.probes import GIVES, Call
 from torchspan.probes.describe import compilation, declarations, frames, recompiles
 from torchspan.probes.describe.frames import GraphBreak
 
@@ -354,6 +354,7 @@ class Frames:
         event = self._begin_current(FRAME, COMPILE_FRAME, facts, observed=observed)
         if event is None:
             return _Unobserved(FRAME)
+        event.scratch[GIVES] = frames.model(frame.receiver)
         if context is not None:
             self._forward[context] = event.handle
         self.waits.began(event)

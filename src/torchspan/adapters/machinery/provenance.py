@@ -5,24 +5,26 @@ from __future__ import annotations
 
 import contextlib
 import weakref
+from collections.abc import Mapping
 from typing import Any
 
 from torchspan._base.by_identity import ByIdentity
 from torchspan._base.reading import attribute, has
 from torchspan.engine import Event, FreshObjects
-from torchspan.phase import COMPILE
-from torchspan.probes import Call, Creates
+from torchspan.phase import COMPILE, CONVERT
+from torchspan.probes import NAMES, Call, Creates
 from torchspan.probes.describe.common import engine_id
 
 
 class Provenance:
     """One bridge's knowledge of observed objects. It keeps no object alive and stores nothing on objects.
 
-    ids: the ids of engines. fresh: objects that have not run since they were made.
+    ids: the ids of engines. names: facts that name engines. fresh: objects that have not run since they were made.
     """
 
     def __init__(self) -> None:
         self.ids = EngineIds()
+        self.names: ByIdentity[Mapping[str, Any]] = ByIdentity()
         self.fresh = FreshObjects()
         self._origins: ByIdentity[Any] = ByIdentity()
         self._networks: ByIdentity[weakref.ref[Any]] = ByIdentity()
@@ -34,8 +36,17 @@ class Provenance:
         if runner is None:
             return
         self.ids.set_up(runner, creates.serialized(call))
+        self.name(runner, None if event is None else event.nearest(CONVERT), self.names.get(call.get("self")))
         compilation = None if event is None else event.nearest(COMPILE)
         self.made_runner(runner, None if compilation is None else compilation.handle)
+
+    def name(self, part: Any, conversion: Event | None, otherwise: Mapping[str, Any] | None = None) -> None:
+        """Record what names `part`: the facts of its conversion; without one, `otherwise`."""
+        attributes = {} if conversion is None else conversion.attributes
+        named: dict[str, Any] = {key: attributes[key] for key in NAMES if key in attributes}
+        names = named or otherwise
+        if names:
+            self.names[part] = names
 
     def made_runner(self, runner: Any, origin: Any) -> None:
         """Record that `runner` will run.

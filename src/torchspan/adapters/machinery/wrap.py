@@ -20,7 +20,7 @@ from torchspan._base.errors import guarded
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.engine import Engine, Event, Observed
 from torchspan.phase import Phase
-from torchspan.probes import RAISED, Annotate, Call, Creates, Record, Step, Tally, Target, signature_of
+from torchspan.probes import GIVES, RAISED, Annotate, Call, Creates, Record, Step, Tally, Target, signature_of
 
 Facts = Mapping[str, Any]
 Follow = Callable[[Any, Call, Event | None], None]
@@ -99,7 +99,7 @@ class WrapperFactory:
 
     @guarded("opening the event of {target}", "engine.guard")
     def _opening(self, target: Target, action: Record, phase: Phase, call: Call, original: Any) -> Opening:
-        facts = {**self.fixed_facts(phase), **self._described(target, action.start, call)}
+        facts = {**self.fixed_facts(phase), **self._taken(action.takes), **self._described(target, action.start, call)}
         if getattr(original, "__torchspan_stand_in__", False):
             facts[semconv.STAND_IN] = True
         if action.links_to is None:
@@ -107,6 +107,15 @@ class WrapperFactory:
         used = self.engine.guard.call(f"looking at what {target} uses", action.links_to, call)
         origin = self.provenance.origin(used)
         return facts, () if origin is None else (origin,)
+
+    def _taken(self, keys: tuple[str, ...]) -> dict[str, Any]:
+        facts: dict[str, Any] = {}
+        event = self.engine.current if keys else None
+        while event is not None:
+            for around in (event.attributes, event.scratch.get(GIVES) or {}):
+                facts = {**{key: around[key] for key in keys if key in around}, **facts}
+            event = event.parent
+        return facts
 
     def fixed_facts(self, phase: Phase) -> dict[str, Any]:
         """The facts of every event of `phase` that starts here, whatever the call."""
@@ -141,6 +150,8 @@ class WrapperFactory:
     def _returned(self, target: Target, action: Record, call: Call, result: Any, event: Event) -> None:
         self._add_end(target, action.end, call, result, event)
         _share(action, event)
+        if action.is_named:
+            self.provenance.name(result, event)
         if action.remembers_result:
             self.provenance.remember(result, event.handle)
         if action.creates is not None:

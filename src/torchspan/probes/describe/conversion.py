@@ -3,21 +3,26 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from torchspan import semconv
 from torchspan._base import reading
-from torchspan._base.reading import attribute, whole_number
+from torchspan._base.reading import attribute, is_a, whole_number
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe.artifacts import file_size
+from torchspan.probes.describe.cache import availability
 from torchspan.probes.describe.common import (
     LIST_LIMIT,
+    UNKNOWN,
     calls,
     engine_id,
     inputs,
     is_node,
+    meta,
     operator_name,
     stand_in,
     without_none,
@@ -25,6 +30,47 @@ from torchspan.probes.describe.common import (
 
 Facts = dict[str, Any]
 
+# --- the modules of the model, which PyTorch's tracers write at each node (`nn_module_stack`) ---------------------------
+_MODEL = re.compile(r"^[LG]\['\w+'\]\.?")
+"""Dynamo's name of the model, with which paths begin in Dynamo's graphs."""
+
+
+def module_range(graph_module: Any) -> list[str] | None:
+    """Paths of the first and the last module in a graph; one path if they are the same. None if no node has one."""
+    nodes = list(calls(graph_module))
+    ends = [path for path in (_first_path(nodes), _first_path(reversed(nodes))) if path is not None]
+    return list(dict.fromkeys(ends)) or None
+
+
+def _first_path(nodes: Iterable[Any]) -> str | None:
+    return next((path for node in nodes if (path := _path(meta(node, "nn_module_stack"))) is not None), None)
+
+
+def _path(stack: Any) -> str | None:
+    """The path of the innermost module that is not torch.nn's own; of the innermost one if all are. The model itself has none."""
+    rows = (reading.entries(stack) or ()) if is_a(stack, dict) else ()
+    pairs = [row for row in rows if type(row) is tuple and len(row) == 2 and type(row[0]) is str]
+    modules = {path: origin for name, origin in pairs if (path := _MODEL.sub("", name))}
+    own = [path for path, origin in modules.items() if not _is_of_torch(origin)]
+    return _without_keys((own or list(modules))[-1], modules) if modules else None
+
+
+def _is_of_torch(origin: Any) -> bool:
+    """Whether a class, or the qualified name of one, is in torch.nn."""
+    name = reading.module_of(origin) if is_a(origin, type) else reading.text(origin) or ""
+    return f"{name}.".startswith("torch.nn.")
+
+
+def _without_keys(path: str, called: Iterable[str]) -> str:
+    """The path without names that may be keys of a ModuleDict. One calls what a ModuleDict holds, not the ModuleDict itself."""
+    parts = path.split(".")
+    return ".".join(
+        part if not index or part.isdigit() or ".".join(parts[:index]) in called else UNKNOWN
+        for index, part in enumerate(parts)
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------------
 CONVERTERS: Key[dict[str, list[float]]] = Key("converters")
 """Scratch key: operator -> [count, seconds]."""
 
@@ -38,11 +84,17 @@ def convert(call: Call) -> Facts:
     return without_none(
         {
             semconv.ENGINE_NAME: reading.text(call.get("name")) or None,
+            semconv.ENGINE_MODULES: module_range(call.get("module")),
             semconv.ENGINE_OPERATORS: sum(1 for _ in calls(call.get("module"))),
             semconv.INPUT_SHAPES: shapes,
             semconv.INPUT_DTYPES: dtypes,
         }
     )
+
+
+def interpreting(call: Call) -> Facts:
+    """`interpret_module_to_result(module, inputs, settings, engine_cache)`: below it is every conversion."""
+    return without_none({semconv.ENGINE_MODULES: module_range(call.get("module")), **availability(call)})
 
 
 def interpreted(_call: Call, result: Any, _scratch: Scratch) -> Facts:

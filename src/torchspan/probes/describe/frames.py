@@ -187,6 +187,17 @@ def function(code: Any, receiver: type | None = None) -> Facts:
     }
 
 
+def model(receiver: type | None) -> Facts:
+    """The class of the module whose method Dynamo compiles; empty for another function.
+
+    Args:
+        receiver: The class of the first argument.
+    """
+    module = reading.loaded("torch.nn", "Module")
+    is_module = receiver is not None and module is not None and issubclass(receiver, module)
+    return {semconv.MODEL_CLASS: reading.class_name(receiver)} if is_module and receiver is not None else {}
+
+
 def summary(metrics: Any, code: Any) -> Facts:
     """The facts in `CompilationMetrics` about a frame of `code`: sizes, and the failure."""
     return without_none(

@@ -11,12 +11,14 @@ from torchspan.probes.describe import cache, conversion, failure
 _CONVERT = (
     torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.conversion._conversion:convert_module"),
-        action=Record(phase.CONVERT, start=conversion.convert),
+        action=Record(phase.CONVERT, start=conversion.convert, takes=(semconv.MODEL_CLASS,), is_named=True),
         why="one subgraph on its way to an engine",
     ),
     torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.conversion._conversion:interpret_module_to_result"),
-        action=Annotate((phase.CONVERT, phase.CONVERT_TO_ENGINE), start=cache.availability, end=conversion.interpreted),
+        action=Annotate(
+            (phase.CONVERT, phase.CONVERT_TO_ENGINE), start=conversion.interpreting, end=conversion.interpreted
+        ),
         why="returns the engine's bytes, from the cache or from a build; decides whether to use the cache",
     ),
     torch_tensorrt_probe(

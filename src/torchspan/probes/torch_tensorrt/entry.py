@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from torchspan import phase
+from torchspan import phase, semconv
 from torchspan.probes._actions import Annotate, Record, Shares, Step
 from torchspan.probes._probe import Function, Method, Probe, torch_tensorrt_probe
 from torchspan.probes.describe import artifacts, compilation
@@ -37,6 +37,7 @@ _ENTRY = (
         action=Record(
             phase.COMPILE,
             start=compilation.torch_compile_backend,
+            takes=(semconv.MODEL_CLASS,),
             end=compilation.torch_compile_result,
             failed=compilation.failed,
             shares=Shares((phase.COMPILE_FRAME,), scratch=(compilation.SWALLOWED,)),

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of spans: the answers as data and as one document, and everything as text."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+from torchspan.answers._cache_answer import cache_results
+from torchspan.answers._compiled import Compiled
+from torchspan.answers._drawing import Choice, Drawing
+from torchspan.answers._engines import engines
+from torchspan.answers._error_answer import failures
+from torchspan.answers._fallback_answer import fallbacks
+from torchspan.answers._findings import (
+    Break,
+    CacheResult,
+    Engine,
+    Failure,
+    Fallback,
+    Finding,
+    Frame,
+    Recompile,
+    Sizes,
+    Stage,
+)
+from torchspan.answers._frame_answer import frame_findings, frames
+from torchspan.answers._html import html
+from torchspan.answers._limit_answer import sizes
+from torchspan.answers._stages import stages
+from torchspan.answers._texts import with_texts
+from torchspan.answers._time_split import TimeSplit
+from torchspan.traces import Searchable, Span, Trace, TraceFile
+from torchspan.traces import read as read_traces
+
+FORMAT = "torchspan.summary/1"
+"""The version of the document. A change of a field that its readers may notice has the next number."""
+_WIDTH = 80
+_Source: TypeAlias = "str | Path | BinaryIO"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What spans say: those of the newest run of `torchspan run`, or, in files of other programs, all.
+
+    Attributes:
+        time: How the wall time of the program splits; None if no span of `torchspan run` says when it began and ended.
+        compiled: What was compiled, the worst first.
+        stages: The stages of the work, the longest first; then those of compile workers.
+        engines: TensorRT's engines, the one that took longest first.
+        frames: Frames of torch.compile, in the order of their start.
+        fallbacks: Operators that run in PyTorch instead of TensorRT.
+        cache: What caches did.
+        recompiles: Why functions were compiled again, and limits that were reached.
+        breaks: Where graphs broke.
+        errors: Exceptions, the first one first. Those that torch.compile caught are the last.
+        sizes: Sizes of inputs that do not fit what an engine was built for.
+    """
+
+    time: TimeSplit | None
+    compiled: tuple[Compiled, ...]
+    stages: tuple[Stage, ...]
+    engines: tuple[Engine, ...]
+    frames: tuple[Frame, ...]
+    fallbacks: tuple[Fallback, ...]
+    cache: tuple[CacheResult, ...]
+    recompiles: tuple[Recompile, ...]
+    breaks: tuple[Break, ...]
+    errors: tuple[Failure, ...]
+    sizes: tuple[Sizes, ...]
+
+    @classmethod
+    def of(cls, drawing: Drawing) -> Answers:
+        """The answers of what is drawn."""
+        nodes = [node for section in drawing.sections for trace in section.traces for node in trace.nodes()]
+        runs = [section.run for section in drawing.sections if section.run is not None]
+        dynamo = frame_findings(nodes)
+        return cls(
+            time=TimeSplit.of(runs[0]) if len(runs) == 1 else None,
+            compiled=tuple(row for _, row in drawing.rows if row.is_compilation),
+            stages=tuple(stages(nodes)),
+            engines=tuple(engines(nodes)),
+            frames=tuple(frames(nodes)),
+            fallbacks=tuple(fallbacks(nodes)),
+            cache=tuple(cache_results(nodes)),
+            recompiles=tuple(finding for finding in dynamo if isinstance(finding, Recompile)),
+            breaks=tuple(finding for finding in dynamo if isinstance(finding, Break)),
+            errors=(*failures(nodes), *(finding for finding in dynamo if isinstance(finding, Failure))),
+            sizes=tuple(sizes(nodes)),
+        )
+
+    def document(self) -> dict[str, Any]:
+        """All of it as one document of JSON's types, whose schema is `docs/reference/summary.schema.json`.
+
+        Returns:
+            The document, with the name and version of its format under `format`.
+        """
+        lists = {
+            field.name: [_plain(part) for part in getattr(self, field.name)] for field in dataclasses.fields(self)[1:]
+        }
+        return {"format": FORMAT, "time": None if self.time is None else dataclasses.asdict(self.time), **lists}
+
+
+def _plain(part: Finding | Compiled) -> dict[str, Any]:
+    if isinstance(part, Compiled):
+        findings = [{"kind": type(finding).__name__, **_said(finding)} for finding in part.findings]
+        facts = {
+            "name": part.name,
+            "place": part.place,
+            "count": part.count,
+            "s": part.ns / 1e9,
+            "outcome": part.outcome,
+        }
+        return {**facts, "findings": findings}
+    own = {field.name: getattr(part, field.name) for field in dataclasses.fields(part) if field.repr}
+    return {**_said(part), **{key: list(value) if isinstance(value, tuple) else value for key, value in own.items()}}
+
+
+def _said(finding: Finding) -> dict[str, str]:
+    return {"sentence": finding.sentence, "remedy": finding.remedy}
+
+
+class Report(Searchable):
+    """Spans with what they say. `str(report)`, and a notebook, have the answers and the waterfalls.
+
+    The spans are found as in `torchspan.traces`: `report.one(name)`, `report.find(name)`, `report.traces`.
+    """
+
+    @property
+    def answers(self) -> Answers:
+        """What the spans say, as data."""
+        return Answers.of(self._drawing())
+
+    def __str__(self) -> str:
+        return "\n".join("".join(text for text, _ in line).rstrip() for line in self._drawing().lines(_WIDTH))
+
+    def _repr_html_(self) -> str:
+        return html(self._drawing().lines(_WIDTH))
+
+    def _drawing(self) -> Drawing:
+        return Drawing.of(node.span for node in self._nodes())
+
+
+class TraceReport(Report):
+    """The report of files.
+
+    Attributes:
+        file: The files as they were read, with what could not be read.
+    """
+
+    def __init__(self, file: TraceFile, *, texts: bool = False) -> None:
+        self.file = file
+        self._texts = texts
+
+    def __repr__(self) -> str:
+        return f"<TraceReport of {len(self.file.spans)} spans>"
+
+    @property
+    def traces(self) -> list[Trace]:
+        """The spans as trees, one entry for each trace id, in the order of their start."""
+        return self.file.traces
+
+    @functools.cached_property
+    def answers(self) -> Answers:
+        """What the spans say, as data."""
+        return Answers.of(self._newest)
+
+    def _drawing(self) -> Drawing:
+        return self._newest
+
+    @functools.cached_property
+    def _newest(self) -> Drawing:
+        records: Sequence[Span] = self.file.records
+        return Drawing.of(with_texts(records) if self._texts else records, newest=True)
+
+
+def read(*sources: _Source, texts: bool = False) -> TraceReport:
+    """Read what files of traces say.
+
+    Args:
+        *sources: Paths, or files that are open in binary mode, as `torchspan.traces.read` takes them.
+        texts: Whether sentences have the whole texts of messages, if a file has them. They may have values of the program.
+
+    Returns:
+        The report: of the newest run of `torchspan run`, or of every trace if there is no run.
+
+    Raises:
+        OSError: A source cannot be opened or read, or is a device without an end.
+        TypeError: A source is neither a path nor a file in binary mode.
+    """
+    return TraceReport(read_traces(*sources), texts=texts)
+
+
+__all__ = ["FORMAT", "Answers", "Choice", "Report", "TraceReport", "read"]

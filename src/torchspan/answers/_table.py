@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first screen: a row for everything that was compiled, with what happened and the change to make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torchspan.answers._answer import words
+from torchspan.answers._compiled import Compiled
+from torchspan.answers._fallback_answer import together
+from torchspan.answers._findings import CacheResult, Failure, Fallback, Finding
+from torchspan.answers._units import duration, plural, times
+from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowed, pad, shorten
+
+MOST_ROWS = 10
+_MOST_PARAGRAPHS = 6
+"""Of a row; the others are counted."""
+_TIMES, _TIME, _NARROWEST = 6, 10, 24
+_INDENT = "   "
+_TITLE = "what was compiled"
+
+
+def table(rows: Sequence[tuple[int, Compiled]], width: int, *, whole: bool = False) -> Iterator[Line]:
+    """The lines of numbered rows: the first `MOST_ROWS` with what happened, the rest summed.
+
+    Args:
+        whole: Every row, with everything that happened.
+    """
+    shown = rows if whole or len(rows) <= MOST_ROWS else rows[:MOST_ROWS]
+    if not shown:
+        return
+    columns = _columns([row for _, row in shown], width)
+    yield [(f"{_INDENT}{pad(_TITLE, columns)}{'times':>{_TIMES}}{'time':>{_TIME}}", Style.DIM)]
+    for number, row in shown:
+        yield from _row(number, row, columns, width, whole=whole)
+    rest = rows[len(shown) :]
+    if rest:
+        ns = sum(row.ns for _, row in rest)
+        text = f"… {len(rest)} more, {rest[0][0]} to {rest[-1][0]}"
+        count = times(sum(row.count for _, row in rest))
+        yield [(f"{_INDENT}{pad(text, columns)}{count:>{_TIMES}}{duration(ns):>{_TIME}}", Style.PLAIN)]
+
+
+def _columns(rows: Sequence[Compiled], width: int) -> int:
+    """Columns of the names, so that the outcomes have room where that is possible."""
+    fixed = len(_INDENT) + _TIMES + _TIME
+    room = width - fixed - 2 - max(cells(row.outcome) for row in rows)
+    return min(max(len(_TITLE), *(cells(_name(row)) for row in rows)), max(room, min(_NARROWEST, width - fixed)))
+
+
+def _name(row: Compiled) -> str:
+    return f"{row.name}  {row.place}" if row.place else row.name
+
+
+def _row(number: int, row: Compiled, columns: int, width: int, *, whole: bool) -> Iterator[Line]:
+    style = Style.ERROR if row.has_errors else Style.STRONG
+    name = shorten(_name(row), columns)
+    line = f"{times(row.count):>{_TIMES}}{duration(row.ns):>{_TIME}}"
+    begin = pad(f"{number}", len(_INDENT))
+    if cells(f"{begin}{pad(name, columns)}{line}  {row.outcome}") <= width:
+        yield [(begin, Style.DIM), (pad(name, columns), style), (f"{line}  {row.outcome}".rstrip(), Style.PLAIN)]
+    else:
+        yield [(begin, Style.DIM), (pad(name, columns), style), (line, Style.PLAIN)]
+        yield from ([(f"{_INDENT}{piece}", Style.PLAIN)] for piece in broken(row.outcome, width - len(_INDENT)))
+    paragraphs = list(_paragraphs(row.findings))
+    if not whole and len(paragraphs) > _MOST_PARAGRAPHS:
+        more = plural(len(paragraphs) - _MOST_PARAGRAPHS + 1, "further finding")
+        paragraphs[_MOST_PARAGRAPHS - 1 :] = [(words(f"{more}; show FILE {number} has all"), Style.PLAIN)]
+    for paragraph, style in paragraphs:
+        for text in flowed(paragraph, width - len(_INDENT)):
+            yield [(_INDENT, Style.PLAIN), (text, style)]
+
+
+def _paragraphs(findings: Sequence[Finding]) -> Iterator[tuple[Paragraph, Style]]:
+    """What a row says, operators that fell back for one reason together."""
+    reasons: dict[str, list[Fallback]] = {}
+    for finding in findings:
+        if isinstance(finding, Fallback):
+            reasons.setdefault(finding.reason, []).append(finding)
+    for finding in findings:
+        if isinstance(finding, Fallback):
+            same = reasons.pop(finding.reason, None)
+            if same is not None:
+                yield ("in", "PyTorch:", *together(same)), Style.FALLBACK
+        elif isinstance(finding, CacheResult):
+            if finding.outcome != "disabled":
+                yield (*words(f"{finding.cache} cache:"), *finding.paragraph), Style.PLAIN
+        else:
+            is_error = isinstance(finding, Failure) and not finding.is_caught
+            yield finding.paragraph, Style.ERROR if is_error else Style.FALLBACK
