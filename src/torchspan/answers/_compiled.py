@@ -11,12 +11,13 @@ from torchspan import phase, semconv
 from torchspan.answers import _frame_answer, _labels
 from torchspan.answers._attributes import number
 from torchspan.answers._cache_answer import cache_results
+from torchspan.answers._engines import engines
 from torchspan.answers._error_answer import failures
 from torchspan.answers._fallback_answer import fallbacks
-from torchspan.answers._findings import Break, CacheResult, Failure, Fallback, Finding, Recompile, Sizes
+from torchspan.answers._findings import Break, CacheResult, Engine, Failure, Fallback, Finding, Recompile, Sizes, Stage
 from torchspan.answers._limit_answer import sizes
-from torchspan.answers._stages import covered_ns
-from torchspan.answers._units import source_line
+from torchspan.answers._stages import covered_ns, stages
+from torchspan.answers._units import duration, source_line
 from torchspan.semconv.torch import FrameOutcome
 from torchspan.traces import Attributes, Node, Trace, UnfinishedSpan
 
@@ -64,10 +65,30 @@ class Compiled:
         """How long it took, in nanoseconds, without what the stand-in for a GPU did."""
         return covered_ns(self.every)
 
+    @property
+    def time(self) -> str:
+        """How long it took, in words."""
+        if all(node.is_stand_in for node in self.nodes):
+            return "stand-in"
+        is_open = any(isinstance(node.span, UnfinishedSpan) for node in self.nodes)
+        return f"≥ {duration(self.ns)}" if is_open else duration(self.ns)
+
     @functools.cached_property
     def outcome(self) -> str:
-        """How it ended, in words."""
-        return ", ".join(dict.fromkeys(filter(None, map(_outcome, self.nodes))))
+        """How it ended, in words, and how often a request may have waited for it."""
+        serving = sum(node.span.attributes.get(semconv.WHILE_SERVING) is True for node in self.nodes)
+        waits = [f"{serving} while serving" if len(self.nodes) > 1 else "while serving"] if serving else []
+        return ", ".join([*dict.fromkeys(filter(None, map(_outcome, self.nodes))), *waits])
+
+    @functools.cached_property
+    def stages(self) -> list[Stage]:
+        """Where the time went, the longest first."""
+        return stages(self.every)
+
+    @functools.cached_property
+    def engines(self) -> list[Engine]:
+        """TensorRT's engines, the one that took longest first."""
+        return engines(self.every)
 
     @functools.cached_property
     def findings(self) -> list[Finding]:

@@ -17,7 +17,7 @@ from torchspan.traces import Node, UnfinishedSpan, at_or_below
 _WAIT_FOR_WORKERS = "async_compile.wait"
 """PyTorch's name of the phase in which a frame waits for its compile workers (torch/_inductor/async_compile.py)."""
 _LARGEST = 3
-_NOTABLE = 0.2
+NOTABLE = 0.2
 """The share of the time from which on there is advice about a stage."""
 _RELEASE = "release_host_and_device_memory"
 _ADVICE = {
@@ -68,7 +68,7 @@ def time_answers(nodes: list[Node], whole_ns: int) -> list[Answer]:
         ]
         paragraphs.append(("in workers:", *listed(calls_of[:_LARGEST])))
     for name, calls in ranked[:_LARGEST]:
-        if name in _ADVICE and sum(calls) >= _NOTABLE * whole_ns:
+        if name in _ADVICE and sum(calls) >= NOTABLE * whole_ns:
             paragraphs.append(words(f"{name}: {_ADVICE[name]}"))
     note = "; stand-in left out" if any(node.is_stand_in for node in nodes) else ""
     return [Answer("Own time", tuple(paragraphs), note=note)] if paragraphs else []

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchspan.answers._answer import words
+from torchspan.answers._answer import listed, words
 from torchspan.answers._compiled import Compiled
 from torchspan.answers._fallback_answer import together
 from torchspan.answers._findings import CacheResult, Failure, Fallback, Finding
+from torchspan.answers._stages import NOTABLE
 from torchspan.answers._units import duration, plural, times
 from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowed, pad, shorten
 
@@ -17,7 +18,9 @@ _MOST_PARAGRAPHS = 6
 """Of a row; the others are counted."""
 _TIMES, _TIME, _NARROWEST = 6, 10, 24
 _INDENT = "   "
-_TITLE = "what was compiled"
+_TITLE, _TITLE_OF_OTHERS = "what was compiled", "what was recorded"
+_LARGEST = 3
+"""Stages that a row names."""
 
 
 def table(rows: Sequence[tuple[int, Compiled]], width: int, *, whole: bool = False) -> Iterator[Line]:
@@ -30,7 +33,8 @@ def table(rows: Sequence[tuple[int, Compiled]], width: int, *, whole: bool = Fal
     if not shown:
         return
     columns = _columns([row for _, row in shown], width)
-    yield [(f"{_INDENT}{pad(_TITLE, columns)}{'times':>{_TIMES}}{'time':>{_TIME}}", Style.DIM)]
+    heading = _TITLE if any(row.is_compilation for _, row in rows) else _TITLE_OF_OTHERS
+    yield [(f"{_INDENT}{pad(heading, columns)}{'times':>{_TIMES}}{'time':>{_TIME}}", Style.DIM)]
     for number, row in shown:
         yield from _row(number, row, columns, width, whole=whole)
     rest = rows[len(shown) :]
@@ -55,7 +59,7 @@ def _name(row: Compiled) -> str:
 def _row(number: int, row: Compiled, columns: int, width: int, *, whole: bool) -> Iterator[Line]:
     style = Style.ERROR if row.has_errors else Style.STRONG
     name = shorten(_name(row), columns)
-    line = f"{times(row.count):>{_TIMES}}{duration(row.ns):>{_TIME}}"
+    line = f"{times(row.count):>{_TIMES}}{row.time:>{_TIME}}"
     begin = pad(f"{number}", len(_INDENT))
     if cells(f"{begin}{pad(name, columns)}{line}  {row.outcome}") <= width:
         yield [(begin, Style.DIM), (pad(name, columns), style), (f"{line}  {row.outcome}".rstrip(), Style.PLAIN)]
@@ -66,6 +70,7 @@ def _row(number: int, row: Compiled, columns: int, width: int, *, whole: bool) -
     if not whole and len(paragraphs) > _MOST_PARAGRAPHS:
         more = plural(len(paragraphs) - _MOST_PARAGRAPHS + 1, "further finding")
         paragraphs[_MOST_PARAGRAPHS - 1 :] = [(words(f"{more}; show FILE {number} has all"), Style.PLAIN)]
+    paragraphs += [(paragraph, Style.PLAIN) for paragraph in (*_slowest_engine(row), *_longest_stages(row))]
     for paragraph, style in paragraphs:
         for text in flowed(paragraph, width - len(_INDENT)):
             yield [(_INDENT, Style.PLAIN), (text, style)]
@@ -88,3 +93,25 @@ def _paragraphs(findings: Sequence[Finding]) -> Iterator[tuple[Paragraph, Style]
         else:
             is_error = isinstance(finding, Failure) and not finding.is_caught
             yield finding.paragraph, Style.ERROR if is_error else Style.FALLBACK
+
+
+def _slowest_engine(row: Compiled) -> Iterator[Paragraph]:
+    if len(row.engines) > 1:
+        slowest = row.engines[0].sentence.removeprefix(f"{row.name} · ")
+        yield words(f"slowest of {len(row.engines)} engines: {slowest}")
+
+
+def _longest_stages(row: Compiled) -> Iterator[Paragraph]:
+    """The stages that took longest, and what would make the first of those shorter for which that is known."""
+    if len(row.every) < len(row.nodes) + 1:
+        return  # the row itself says it
+    work = [stage for stage in row.stages if not stage.in_workers][:_LARGEST]
+    in_workers = [stage for stage in row.stages if stage.in_workers][:1]
+    said = [f"{stage.name} {duration(stage.s * 1e9)}" for stage in work]
+    said += [f"in workers {stage.name} {duration(stage.s * 1e9)}" for stage in in_workers]
+    if said:
+        yield ("time:", *listed(said))
+    for stage in [*work, *in_workers]:
+        if stage.remedy_pieces and stage.s * 1e9 >= NOTABLE * row.ns:
+            yield (f"{stage.name}:", *stage.remedy_pieces)
+            return

@@ -36,8 +36,8 @@ _Content = TypeVar("_Content", bound=FileContent)
 class ShowCommand:
     """Show what files of traces say: what was compiled, how often and why, where the time went, what to change.
 
-    The first screen has a row for everything that was compiled by torch.compile, Torch-TensorRT or TensorRT, the worst
-    first. Waterfalls of the rows with news follow. `show FILE 3` draws all waterfalls of row 3.
+    The first screen has a part for everything that was compiled by torch.compile, Torch-TensorRT or TensorRT, the worst
+    first. Waterfalls of those with news follow. `show FILE 3` draws part 3 of it.
 
     Reads OTLP JSON, plain or packed with gzip: files of `torchspan run`, of the exporter torchspan_file, and of the
     Collector's file exporter. Several files are shown as one; `-` is the standard input. Exit status 1: part of a file
@@ -53,7 +53,7 @@ class ShowCommand:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "files", metavar="FILE", nargs="+", help="a file; a number behind the files is that of a row"
+            "files", metavar="FILE", nargs="+", help="a file; a number behind the files is that of a part"
         )
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--trace", metavar="ID", help="show only the trace whose id starts with this")
@@ -127,9 +127,9 @@ def _numbered(paths: list[str]) -> tuple[list[str], int | None]:
 
 
 def _choice(arguments: argparse.Namespace, drawing: Drawing, number: int | None, paths: Sequence[str]) -> Choice:
-    rows = len(drawing.rows)
-    if number is not None and not 1 <= number <= rows:
-        raise CommandError(f"no row {number} in {printable(_names(paths))}; it has rows 1 to {rows}", 2)
+    parts = len(drawing.rows)
+    if number is not None and not 1 <= number <= parts:
+        raise CommandError(f"no part {number} in {printable(_names(paths))}; it has parts 1 to {parts}", 2)
     return Choice(
         number,
         unfolds=arguments.all,
