@@ -16,6 +16,7 @@ NAMES = (
     "messages_page",
     "cli_page",
     "phase_page",
+    "compile_phases_page",
     "compatibility_page",
     "dashboards",
     "kubernetes",

@@ -27,6 +27,7 @@ API = ROOT / "docs" / "reference" / "api"
 DIRECTIVE = re.compile(r"^::: (\S+)$", re.MULTILINE)
 INTERNAL = {
     "torchspan.adapters",
+    "torchspan.answers",
     "torchspan.batching",  # `torchspan.batch`
     "torchspan.cli",  # docs/reference/cli.md
     "torchspan.engine",

@@ -129,12 +129,9 @@ class Drawing:
         if run is None:
             yield from table(rows, width, whole=choice.unfolds)
             return
-        count = 1 + sum(1 for member in run.members for _ in member.nodes())
         resource = next((member.roots[0].span.resource for member in run.members), run.span.resource)
-        traces = len({run.span.trace_id, *(member.trace_id for member in run.members)})
-        what = plural(count, "span") + (f" in {traces} traces" if traces > 1 else "")
-        what = _labels.SEPARATOR.join([what, *(fact.text for fact in _labels.exit_of(run.span))])
-        yield from title(f"trace {run.span.trace_id}", resource, run.span.start_ns, what, width)
+        ended = "".join(fact.text for fact in _labels.exit_of(run.span))
+        yield from title(f"trace {run.span.trace_id}", resource, run.span.start_ns, ended, width)
         yield from table(rows, width, whole=choice.unfolds)
         yield from TimeSplit.of(run).lines(width)
         if choice.unfolds:

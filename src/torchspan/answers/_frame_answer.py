@@ -303,7 +303,7 @@ def _source(name: str) -> str:
     match = _GLOBAL.fullmatch(name)
     if match is not None:
         return f"global {match[1].replace('_dot_', '.')}{match[2]}"
-    return "a value of the stack" if name.startswith("___stack") else name
+    return "a result from before the break" if name.startswith("___stack") else name
 
 
 def _values(of: Iterable[str]) -> str:

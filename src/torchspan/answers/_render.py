@@ -119,7 +119,7 @@ def _service(resource: Attributes) -> str:
 def title(head: str, resource: Attributes, start_ns: int, what: str, width: int) -> Iterator[Line]:
     """Head, service, date and number of spans; the service where there is room, the others on more lines if need be."""
     when = dt.datetime.fromtimestamp(start_ns // 1_000_000_000, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
-    rest = [when, what]
+    rest = [when, *([what] if what else [])]
     service = _service(resource)
     room = width - cells(SEPARATOR.join([head, *rest]))
     if service and room >= 11:

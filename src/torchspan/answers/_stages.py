@@ -11,6 +11,7 @@ from torchspan.answers._answer import Answer, listed, words
 from torchspan.answers._findings import Stage
 from torchspan.answers._labels import SEPARATOR
 from torchspan.answers._units import duration, plural, share
+from torchspan.answers.compile_phases import COMPILE_PHASES, compile_phase
 from torchspan.answers.lines import Paragraph
 from torchspan.traces import Node, UnfinishedSpan, at_or_below
 
@@ -19,11 +20,8 @@ _WAIT_FOR_WORKERS = "async_compile.wait"
 _LARGEST = 3
 NOTABLE = 0.2
 """The share of the time from which on there is advice about a stage."""
-_RELEASE = "release_host_and_device_memory"
-_ADVICE = {
-    _RELEASE: "Torch-TensorRT collects garbage after each engine, among all objects of the process; call "
-    "gc.freeze() after the imports to leave theirs out"
-}
+_PAGE = "phases: docs/reference/compile-phases.md"
+"""The page with a sentence for each name that torch.compile has for its phases."""
 
 
 def stages(nodes: list[Node]) -> list[Stage]:
@@ -40,7 +38,7 @@ def _stage(name: str, calls: list[float], share_: str, *, in_workers: bool = Fal
     ns = sum(calls)
     return Stage(
         sentence_pieces=(name, duration(ns), f"in {plural(len(calls), 'call')},", *words(share_)),
-        remedy_pieces=words(_ADVICE.get(name, "")),
+        remedy_pieces=words(_advice(name)),
         name=name,
         s=ns / 1e9,
         calls=len(calls),
@@ -68,10 +66,16 @@ def time_answers(nodes: list[Node], whole_ns: int) -> list[Answer]:
         ]
         paragraphs.append(("in workers:", *listed(calls_of[:_LARGEST])))
     for name, calls in ranked[:_LARGEST]:
-        if name in _ADVICE and sum(calls) >= NOTABLE * whole_ns:
-            paragraphs.append(words(f"{name}: {_ADVICE[name]}"))
+        if _advice(name) and sum(calls) >= NOTABLE * whole_ns:
+            paragraphs.append(words(f"{name}: {_advice(name)}"))
     note = "; stand-in left out" if any(node.is_stand_in for node in nodes) else ""
+    note += f"; {_PAGE}" if any(name in COMPILE_PHASES for name, _ in ranked[:_LARGEST]) else ""
     return [Answer("Own time", tuple(paragraphs), note=note)] if paragraphs else []
+
+
+def _advice(name: str) -> str:
+    row = compile_phase(name)
+    return "" if row is None else row.advice
 
 
 def covered_ns(nodes: Iterable[Node]) -> int:

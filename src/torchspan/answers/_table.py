@@ -71,7 +71,9 @@ def _row(number: int, row: Compiled, columns: int, width: int, *, whole: bool) -
         more = plural(len(paragraphs) - _MOST_PARAGRAPHS + 1, "further finding")
         paragraphs[_MOST_PARAGRAPHS - 1 :] = [(words(f"{more}; show FILE {number} has all"), Style.PLAIN)]
     paragraphs += [(paragraph, Style.PLAIN) for paragraph in (*_slowest_engine(row), *_longest_stages(row))]
+    said = f" in {row.name}:"  # the row has the name
     for paragraph, style in paragraphs:
+        paragraph = words(" ".join(paragraph).replace(said, ":")) if said in " ".join(paragraph[:8]) else paragraph
         for text in flowed(paragraph, width - len(_INDENT)):
             yield [(_INDENT, Style.PLAIN), (text, style)]
 
