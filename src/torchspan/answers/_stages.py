@@ -20,6 +20,8 @@ _WAIT_FOR_WORKERS = "async_compile.wait"
 _LARGEST = 3
 NOTABLE = 0.2
 """The share of the time from which on there is advice about a stage."""
+NOTABLE_NS = 500_000_000
+"""The time from which on there is."""
 _PAGE = "phases: docs/reference/compile-phases.md"
 """The page with a sentence for each name that torch.compile has for its phases."""
 
@@ -66,7 +68,7 @@ def time_answers(nodes: list[Node], whole_ns: int) -> list[Answer]:
         ]
         paragraphs.append(("in workers:", *listed(calls_of[:_LARGEST])))
     for name, calls in ranked[:_LARGEST]:
-        if _advice(name) and sum(calls) >= NOTABLE * whole_ns:
+        if _advice(name) and sum(calls) >= max(NOTABLE * whole_ns, NOTABLE_NS):
             paragraphs.append(words(f"{name}: {_advice(name)}"))
     note = "; stand-in left out" if any(node.is_stand_in for node in nodes) else ""
     note += f"; {_PAGE}" if any(name in COMPILE_PHASES for name, _ in ranked[:_LARGEST]) else ""
@@ -74,8 +76,11 @@ def time_answers(nodes: list[Node], whole_ns: int) -> list[Answer]:
 
 
 def _advice(name: str) -> str:
+    """What would make the stage shorter, as part of a line; empty if nothing is known."""
     row = compile_phase(name)
-    return "" if row is None else row.advice
+    text = "" if row is None else row.advice.removesuffix(".")
+    is_code = text.startswith("`")
+    return (text if is_code else text[:1].lower() + text[1:]).replace("`", "")
 
 
 def covered_ns(nodes: Iterable[Node]) -> int:

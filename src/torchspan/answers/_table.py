@@ -9,7 +9,7 @@ from torchspan.answers._answer import listed, words
 from torchspan.answers._compiled import Compiled
 from torchspan.answers._fallback_answer import together
 from torchspan.answers._findings import CacheResult, Failure, Fallback, Finding
-from torchspan.answers._stages import NOTABLE
+from torchspan.answers._stages import NOTABLE, NOTABLE_NS
 from torchspan.answers._units import duration, plural, times
 from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowed, pad, shorten
 
@@ -71,11 +71,18 @@ def _row(number: int, row: Compiled, columns: int, width: int, *, whole: bool) -
         more = plural(len(paragraphs) - _MOST_PARAGRAPHS + 1, "further finding")
         paragraphs[_MOST_PARAGRAPHS - 1 :] = [(words(f"{more}; show FILE {number} has all"), Style.PLAIN)]
     paragraphs += [(paragraph, Style.PLAIN) for paragraph in (*_slowest_engine(row), *_longest_stages(row))]
-    said = f" in {row.name}:"  # the row has the name
     for paragraph, style in paragraphs:
-        paragraph = words(" ".join(paragraph).replace(said, ":")) if said in " ".join(paragraph[:8]) else paragraph
-        for text in flowed(paragraph, width - len(_INDENT)):
+        for text in flowed(_without_name(paragraph, row.name), width - len(_INDENT)):
             yield [(_INDENT, Style.PLAIN), (text, style)]
+
+
+def _without_name(paragraph: Paragraph, name: str) -> Paragraph:
+    """The paragraph without `in` and the name of the row."""
+    for index in range(1, len(paragraph) - 1):
+        if paragraph[index] == "in" and paragraph[index + 1] in {name, f"{name}:"}:
+            colon = ":" if paragraph[index + 1].endswith(":") else ""
+            return (*paragraph[: index - 1], f"{paragraph[index - 1]}{colon}", *paragraph[index + 2 :])
+    return paragraph
 
 
 def _paragraphs(findings: Sequence[Finding]) -> Iterator[tuple[Paragraph, Style]]:
@@ -114,6 +121,6 @@ def _longest_stages(row: Compiled) -> Iterator[Paragraph]:
     if said:
         yield ("time:", *listed(said))
     for stage in [*work, *in_workers]:
-        if stage.remedy_pieces and stage.s * 1e9 >= NOTABLE * row.ns:
+        if stage.remedy_pieces and stage.s * 1e9 >= max(NOTABLE * row.ns, NOTABLE_NS):
             yield (f"{stage.name}:", *stage.remedy_pieces)
             return
