@@ -37,7 +37,7 @@ ALLOWED = {
     "_config_file": set(),
     "_settings": {"_sampling", "_base", "_config_file", "environment_variables", "exceptions"},
     "_launched": {"_files", "_sampling", "_base", "_config_file", "environment_variables", "inputs", "sdk"},
-    "testing": {"_files", "_base", "instrumentor", "sdk", "traces"},
+    "testing": {"_files", "_base", "answers", "instrumentor", "phase", "sdk", "traces"},
     "sdk": VOCABULARY | {"_files", "_sampling", "_base", "_settings", "_version", "environment_variables"},
     "traces": VOCABULARY,
     "answers": VOCABULARY | {"traces"},

@@ -16,6 +16,7 @@ Reading files needs neither the OpenTelemetry SDK nor torch.
 # `_stages`; `_compiled` (a row for everything that was compiled), `_time_split` -> lines: `_table`, `_trace_answers`, `_labels` and
 # `_folded_rows` (what a line says and which there are), `_render` (lines of a given width), `_drawing` (their order) -> `_report`.
 
+from torchspan.answers._compiled import Compiled
 from torchspan.answers._findings import (
     Break,
     CacheResult,
@@ -28,13 +29,14 @@ from torchspan.answers._findings import (
     Sizes,
     Stage,
 )
-from torchspan.answers._report import Answers, Report, TraceReport, read
+from torchspan.answers._report import Answers, Report, RunFacts, TraceReport, read
 from torchspan.answers._time_split import TimeSplit
 
 __all__ = [
     "Answers",
     "Break",
     "CacheResult",
+    "Compiled",
     "Engine",
     "Failure",
     "Fallback",
@@ -42,6 +44,7 @@ __all__ = [
     "Frame",
     "Recompile",
     "Report",
+    "RunFacts",
     "Sizes",
     "Stage",
     "TimeSplit",
