@@ -145,10 +145,10 @@ class Answers:
         Returns:
             The document, with the name and version of its format under `format`.
         """
-        lists = {
-            field.name: [_plain(part) for part in getattr(self, field.name)] for field in dataclasses.fields(self)[1:]
-        }
-        return {"format": FORMAT, "time": None if self.time is None else dataclasses.asdict(self.time), **lists}
+        names = [field.name for field in dataclasses.fields(self) if field.name not in {"run", "time"}]
+        lists = {name: [_plain(part) for part in getattr(self, name)] for name in names}
+        run, time = (None if part is None else dataclasses.asdict(part) for part in (self.run, self.time))
+        return {"format": FORMAT, "run": run, "time": time, **lists}
 
 
 def _plain(part: Finding | Compiled) -> dict[str, Any]:

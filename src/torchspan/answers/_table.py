@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from torchspan.answers._answer import listed, words
 from torchspan.answers._compiled import Compiled
@@ -66,7 +67,7 @@ def _row(number: int, row: Compiled, columns: int, width: int, *, whole: bool) -
     else:
         yield [(begin, Style.DIM), (pad(name, columns), style), (line, Style.PLAIN)]
         yield from ([(f"{_INDENT}{piece}", Style.PLAIN)] for piece in broken(row.outcome, width - len(_INDENT)))
-    paragraphs = list(_paragraphs(row.findings))
+    paragraphs = list(_counted(_paragraphs(row.findings)))
     if not whole and len(paragraphs) > _MOST_PARAGRAPHS:
         more = plural(len(paragraphs) - _MOST_PARAGRAPHS + 1, "further finding")
         paragraphs[_MOST_PARAGRAPHS - 1 :] = [(words(f"{more}; show FILE {number} has all"), Style.PLAIN)]
@@ -74,6 +75,13 @@ def _row(number: int, row: Compiled, columns: int, width: int, *, whole: bool) -
     for paragraph, style in paragraphs:
         for text in flowed(_without_name(paragraph, row.name), width - len(_INDENT)):
             yield [(_INDENT, Style.PLAIN), (text, style)]
+
+
+def _counted(paragraphs: Iterable[tuple[Paragraph, Style]]) -> Iterator[tuple[Paragraph, Style]]:
+    """The paragraphs, equal ones once with how often they occur."""
+    counts = Counter(paragraphs)
+    for (paragraph, style), count in counts.items():
+        yield (*paragraph, times(count)) if count > 1 else paragraph, style
 
 
 def _without_name(paragraph: Paragraph, name: str) -> Paragraph:
