@@ -99,7 +99,7 @@ def test_every_answer_has_its_sentence_and_its_remedy(everything):
     assert said == {
         "fallbacks": [
             (
-                "aten.special_i1e \N{MULTIPLICATION SIGN}1 at answers/test_summary.py:26: no converter",
+                "aten.special_i1e \N{MULTIPLICATION SIGN}1 at answers/test_summary.py:28: no converter",
                 "register one, or replace the op",
             )
         ],

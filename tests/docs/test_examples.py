@@ -89,7 +89,7 @@ def test_dynamic_shapes(trace):
 
     assert out == "batch of 2: (2, 10)\nbatch of 4: (4, 10)\nbatch of 7: (7, 10)\n"
     conversion = file.one("torch_tensorrt.convert").attributes
-    assert conversion["torch_tensorrt.inputs.shapes"] == ["[2..4..8, 32]"]
+    assert conversion["torch.inputs.shapes"] == ["[2..4..8, 32]"]
     first_run = file.one("torch_tensorrt.execute").attributes
     assert first_run["torch_tensorrt.execute.first"] is True
 
@@ -110,7 +110,7 @@ position_ids (2, 5) (3, 6) (3, 9)
 """
     )
     conversion = file.one("torch_tensorrt.convert").attributes
-    assert conversion["torch_tensorrt.inputs.shapes"] == ["[2..3..3, 5..6..9]", "[2..3..3, 5..6..9]"]
+    assert conversion["torch.inputs.shapes"] == ["[2..3..3, 5..6..9]", "[2..3..3, 5..6..9]"]
 
 
 @pytest.mark.slow

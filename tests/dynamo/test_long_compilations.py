@@ -40,17 +40,18 @@ def test_a_heartbeat_says_in_which_phase_of_a_frame_the_compilation_is(every_pha
     assert {each.parent.span_id for each in beats} == {made.context.span_id}
 
 
-def test_compilations_and_builds_that_are_running_are_not_frames(instrument, metrics):
+def test_a_frame_that_is_being_compiled_is_active_and_not_a_build(instrument, metrics):
     instrument()
     seen = []
 
     def backend(module, _inputs):
-        (point,) = metrics.read()["torch_tensorrt.build.active"]
-        seen.append(point.value)
+        read = metrics.read()
+        seen.append({name: point.value for name in read if name.endswith(".active") for point in read[name]})
         return module.forward
 
     torch.compile(compiled.plain, backend=backend)(ONES)
-    assert seen == [0]
+    assert seen == [{"torch.compile.active": 1}]
+    assert metrics.values("torch.compile.active") == {(): 0}
 
 
 def test_a_phase_that_has_turned_out_to_be_long_has_the_same_place_as_one_found_at_its_end(every_phase, exporter):

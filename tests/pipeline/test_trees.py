@@ -45,7 +45,7 @@ def planned(counted):
 
 
 def graph(before, after):
-    return {"torch_tensorrt.graph.nodes.before": before, "torch_tensorrt.graph.nodes.after": after}
+    return {"torch.graph.nodes.before": before, "torch.graph.nodes.after": after}
 
 
 TRACED = S("torch.export.trace", KEEP)
@@ -71,8 +71,8 @@ def engine(name="_run_on_acc_0", *, layers, shapes, dtypes, operators, converter
             **size,
             "torch_tensorrt.engine.name": name,
             "torch_tensorrt.engine.operators": operators,
-            "torch_tensorrt.inputs.shapes": shapes,
-            "torch_tensorrt.inputs.dtypes": dtypes,
+            "torch.inputs.shapes": shapes,
+            "torch.inputs.dtypes": dtypes,
         },
         S(
             "torch_tensorrt.construct_network",
@@ -113,8 +113,8 @@ def execute(name="_run_on_acc_0", *, shapes, dtypes, first=True):
             "tensorrt.engine.id": ENGINE_ID,
             "torch_tensorrt.engine.name": name,
             "torch_tensorrt.execute.first": first,
-            "torch_tensorrt.inputs.shapes": shapes,
-            "torch_tensorrt.inputs.dtypes": dtypes,
+            "torch.inputs.shapes": shapes,
+            "torch.inputs.dtypes": dtypes,
         },
     )
 
@@ -149,14 +149,14 @@ def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
     attention = "torch.ops.aten.scaled_dot_product_attention.default"
     converters = by_version({(2, 11): NAMES, (2, 14): in_any_order(*supported, attention)})
     inputs = {
-        "torch_tensorrt.inputs.shapes": ("[2, 16]",),
-        "torch_tensorrt.inputs.dtypes": ("int64",),
+        "torch.inputs.shapes": ("[2, 16]",),
+        "torch.inputs.dtypes": ("int64",),
     }
     exported = {
         **KEEP,
-        "torch_tensorrt.model.class": "BertModel",
+        "torch.model.class": "BertModel",
         "torch.export.strict": False,
-        "torch_tensorrt.graph.nodes.count": nodes,
+        "torch.graph.nodes.count": nodes,
     }
     counted = {
         "torch_tensorrt.operators.total": operators,
@@ -179,7 +179,7 @@ def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
                     **counted,
                     "torch_tensorrt.entry_point": "torch_tensorrt.dynamo.compile",
                     "torch_tensorrt.ir": "dynamo",
-                    "torch_tensorrt.model.class": "BertModel",
+                    "torch.model.class": "BertModel",
                     "torch_tensorrt.engines.count": 1,
                     "torch_tensorrt.engines.size": POSITIVE,
                 },
@@ -227,14 +227,14 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(recorded):
     )
     converters = by_version({(2, 11): NAMES, (2, 14): in_any_order(*CONV_NET)})
     shapes = {
-        "torch_tensorrt.inputs.shapes": ("[2, 3, 16, 16]",),
-        "torch_tensorrt.inputs.dtypes": ("float32",),
+        "torch.inputs.shapes": ("[2, 3, 16, 16]",),
+        "torch.inputs.dtypes": ("float32",),
     }
     exported = {
         **KEEP,
-        "torch_tensorrt.model.class": "ConvNet",
+        "torch.model.class": "ConvNet",
         "torch.export.strict": False,
-        "torch_tensorrt.graph.nodes.count": nodes,
+        "torch.graph.nodes.count": nodes,
     }
     counted = {
         "torch_tensorrt.operators.total": operators,
@@ -253,7 +253,7 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(recorded):
                 **counted,
                 "torch_tensorrt.entry_point": "torch_tensorrt.compile",
                 "torch_tensorrt.ir": "dynamo",
-                "torch_tensorrt.model.class": "ConvNet",
+                "torch.model.class": "ConvNet",
                 "torch_tensorrt.engines.count": 1,
                 "torch_tensorrt.engines.size": POSITIVE,
             },
@@ -399,13 +399,13 @@ def test_dynamic_shapes_show_their_ranges(instrument, exporter):
 
     exported = {
         **KEEP,
-        "torch_tensorrt.model.class": "Mlp",
+        "torch.model.class": "Mlp",
         "torch.export.strict": False,
-        "torch_tensorrt.graph.nodes.count": 9,
+        "torch.graph.nodes.count": 9,
     }
     shapes = {
-        "torch_tensorrt.inputs.shapes": ("[1..4..8, 16]",),
-        "torch_tensorrt.inputs.dtypes": ("float32",),
+        "torch.inputs.shapes": ("[1..4..8, 16]",),
+        "torch.inputs.dtypes": ("float32",),
     }
     counted = {
         "torch_tensorrt.operators.total": 3,
@@ -425,7 +425,7 @@ def test_dynamic_shapes_show_their_ranges(instrument, exporter):
                 **counted,
                 "torch_tensorrt.entry_point": "torch_tensorrt.compile",
                 "torch_tensorrt.ir": "dynamo",
-                "torch_tensorrt.model.class": "Mlp",
+                "torch.model.class": "Mlp",
                 "torch_tensorrt.engines.count": 1,
                 "torch_tensorrt.engines.size": POSITIVE,
             },
@@ -437,7 +437,7 @@ def test_dynamic_shapes_show_their_ranges(instrument, exporter):
                     {
                         **exported,
                         **shapes,
-                        "torch_tensorrt.inputs.shapes": ("[4, 16]",),
+                        "torch.inputs.shapes": ("[4, 16]",),
                         "torch.export.dynamic_shapes": ("inputs[0].shape[0]: [1, 8]",),
                     },
                     TRACED,

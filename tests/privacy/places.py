@@ -42,7 +42,7 @@ def _rows(table):
 
 _TABLE = """
 # --- the model (sections/models.py)
-model.class.identifier              identifier  torch_tensorrt.model.class torchspan.input.module
+model.class.identifier              identifier  torch.model.class torchspan.input.module
 model.class.text                    text
 model.class.docstring               text
 model.submodule.name                person

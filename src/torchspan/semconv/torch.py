@@ -18,6 +18,7 @@ from torchspan.redaction.kinds_of_text import (
     Version,
 )
 from torchspan.redaction.operator_text import Operator
+from torchspan.redaction.size_text import DataType, ShapeText
 from torchspan.semconv._table import Attribute, folded
 
 TORCH_VERSION = Attribute(
@@ -328,6 +329,57 @@ WORKER_KIND = Attribute(
     phase.COMPILE_WORKER,
     at_start=True,
     kind=Enumeration("thread", "process"),
+)
+
+# --- models and graphs, also of Torch-TensorRT ------------------------------------------------------------------------
+MODEL_CLASS = Attribute(
+    "torch.model.class",
+    "string",
+    "Class of the program's model. On a conversion and on a run, of the model that was compiled. With `torch.compile`, the class "
+    "of the module whose method is compiled. Absent for a function, and for a run of an engine from a file.",
+    *phase.LOWERING,
+    phase.TRACE,
+    phase.EXPORT,
+    phase.CONVERT,
+    phase.EXECUTE,
+    phase.PROGRESS,
+    at_start=True,
+    kind=Identifier(),
+)
+NODES_COUNT = Attribute(
+    "torch.graph.nodes.count", "int", "Number of nodes in the resulting graph.", phase.TRACE, phase.EXPORT
+)
+_TRANSFORMS = (phase.LOWER_PRE_EXPORT, phase.DECOMPOSE, phase.EXPORT_DECOMPOSE, phase.LOWER, phase.PASS)
+NODES_BEFORE = Attribute(
+    "torch.graph.nodes.before",
+    "int",
+    "Number of nodes in the graph before the transformation.",
+    *_TRANSFORMS,
+    at_start=True,
+)
+NODES_AFTER = Attribute(
+    "torch.graph.nodes.after",
+    "int",
+    "Number of nodes in the graph after the transformation.",
+    *_TRANSFORMS,
+    phase.EXPORT_CAPTURE,
+)
+_TAKES_INPUTS = (phase.CONVERT_TO_ENGINE, phase.TRACE, phase.EXPORT, phase.CONVERT, phase.EXECUTE)
+INPUT_SHAPES = Attribute(
+    "torch.inputs.shapes",
+    "string[]",
+    "Shape of each input, such as `[1, 16]` (at most 20). A dynamic dimension is written as `1..4..8` (min, opt, max).",
+    *_TAKES_INPUTS,
+    at_start=True,
+    kind=ShapeText(),
+)
+INPUT_DTYPES = Attribute(
+    "torch.inputs.dtypes",
+    "string[]",
+    "Data type of each input (at most 20).",
+    *_TAKES_INPUTS,
+    at_start=True,
+    kind=DataType(),
 )
 
 # --- torch.export -----------------------------------------------------------------------------------------------------
