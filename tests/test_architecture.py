@@ -18,7 +18,6 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 VOCABULARY = {"phase", "semconv"}
 ALLOWED = {
     "_base": set(),
-    "answers": set(),
     "_files": set(),
     "_sampling": {"_base"},
     "_context": {"_base"},

@@ -8,7 +8,7 @@ import pytest
 import torchspan
 from torchspan import cli
 from torchspan.adapters import ResolvedProbe
-from torchspan.answers import _units as units
+from torchspan.answers import units
 from torchspan.answers.lines import cells, printable, shorten
 from torchspan.cli import probes
 from torchspan.cli.probes import summary, table

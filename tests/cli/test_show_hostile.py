@@ -7,8 +7,8 @@ import unicodedata
 import pytest
 
 from torchspan import semconv
-from torchspan.answers._printable import LONGEST
 from torchspan.answers.lines import cells, printable
+from torchspan.answers.printable_spans import LONGEST
 
 TRACE = "ab" * 16
 MANY_DIGITS = int("9" * 4000)

@@ -11,7 +11,7 @@ from support.tree import named
 
 pytestmark = pytest.mark.slow
 
-MODEL, MODULES, ENGINE = "torch_tensorrt.model.class", "torch_tensorrt.engine.modules", "torch_tensorrt.engine.name"
+MODEL, MODULES, ENGINE = "torch.model.class", "torch_tensorrt.engine.modules", "torch_tensorrt.engine.name"
 CONVERT, EXECUTE = "torch_tensorrt.convert", "torch_tensorrt.execute"
 STAGES_BY_ENGINE = {
     "_run_on_acc_0": ("Stages", ("layer1.0", "layer1.1")),

@@ -10,7 +10,7 @@ from torchspan import phase, semconv
 from torchspan.answers._answer import Answer, Why, settings_of, words
 from torchspan.answers._attributes import strings
 from torchspan.answers._findings import CacheResult
-from torchspan.answers._units import plural
+from torchspan.answers.units import plural
 from torchspan.traces import Node
 
 _C = semconv.CacheReason

@@ -17,7 +17,7 @@ from torchspan.answers._fallback_answer import fallbacks
 from torchspan.answers._findings import Break, CacheResult, Engine, Failure, Fallback, Finding, Recompile, Sizes, Stage
 from torchspan.answers._limit_answer import sizes
 from torchspan.answers._stages import covered_ns, stages
-from torchspan.answers._units import duration, source_line
+from torchspan.answers.units import duration, source_line
 from torchspan.semconv.torch import FrameOutcome
 from torchspan.traces import Attributes, Node, Trace, UnfinishedSpan
 

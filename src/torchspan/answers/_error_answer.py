@@ -10,8 +10,8 @@ from torchspan.answers import _labels
 from torchspan.answers._answer import Answer, listed, words
 from torchspan.answers._attributes import number, numbers, operator, strings
 from torchspan.answers._findings import Failure
-from torchspan.answers._units import plural, source_line, times
 from torchspan.answers.lines import Code, Paragraph, Style
+from torchspan.answers.units import plural, source_line, times
 from torchspan.traces import Attributes, Node
 
 # --- what validators refused ----------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from torchspan.answers._answer import Answer, Why, listed, settings_of, words
 from torchspan.answers._attributes import numbers, operator, strings
 from torchspan.answers._error_answer import refusals
 from torchspan.answers._findings import Fallback
-from torchspan.answers._units import plural, times
 from torchspan.answers.lines import Paragraph, Style
+from torchspan.answers.units import plural, times
 from torchspan.traces import Attributes, Node, at_or_below
 
 _Value = TypeVar("_Value")

@@ -13,8 +13,8 @@ from typing import Any
 from torchspan import phase, semconv
 from torchspan.answers._answer import words
 from torchspan.answers._findings import Break, Failure, Finding, Frame, Recompile
-from torchspan.answers._units import share, source_line, times
 from torchspan.answers.lines import Code, Paragraph
+from torchspan.answers.units import share, source_line, times
 from torchspan.semconv.torch import BreakClass, FrameOutcome, GuardClass
 from torchspan.traces import Attributes, Node, Span, at_or_below
 

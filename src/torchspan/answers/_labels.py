@@ -11,8 +11,8 @@ from torchspan import phase, semconv
 from torchspan.answers import _frame_answer
 from torchspan.answers._attributes import number, numbers, operator, strings
 from torchspan.answers._engines import engine_name
-from torchspan.answers._units import duration, plural, size, times
 from torchspan.answers.lines import Style
+from torchspan.answers.units import duration, plural, size, times
 from torchspan.traces import Node, Span, UnfinishedSpan
 
 SEPARATOR = " · "

@@ -11,8 +11,8 @@ from torchspan import phase, semconv
 from torchspan.answers._answer import Answer, words
 from torchspan.answers._attributes import strings
 from torchspan.answers._findings import Sizes
-from torchspan.answers._units import share
 from torchspan.answers.lines import Paragraph, Style
+from torchspan.answers.units import share
 from torchspan.traces import Attributes, Node
 
 OUTSIDE, DRIFT = "Outside", "Drift"

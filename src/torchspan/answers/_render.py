@@ -16,8 +16,8 @@ from torchspan.answers._folded_rows import Fold, Row, folded, rows
 from torchspan.answers._labels import SEPARATOR, Fact
 from torchspan.answers._scene import Scene
 from torchspan.answers._trace_answers import answers
-from torchspan.answers._units import duration, plural, size, times
 from torchspan.answers.lines import Line, Style, broken, cells, pad, shorten
+from torchspan.answers.units import duration, plural, size, times
 from torchspan.traces import Attributes, Node, Run, Span, Trace
 
 _DURATION = 9

@@ -15,7 +15,6 @@ from torchspan import semconv
 from torchspan.answers._attributes import number
 from torchspan.answers._cache_answer import cache_results
 from torchspan.answers._compiled import Compiled
-from torchspan.answers._drawing import Drawing
 from torchspan.answers._engines import engines
 from torchspan.answers._error_answer import failures
 from torchspan.answers._fallback_answer import fallbacks
@@ -35,8 +34,9 @@ from torchspan.answers._frame_answer import frame_findings, frames
 from torchspan.answers._html import html
 from torchspan.answers._limit_answer import sizes
 from torchspan.answers._stages import stages
-from torchspan.answers._texts import with_texts
 from torchspan.answers._time_split import TimeSplit
+from torchspan.answers.drawing import Drawing
+from torchspan.answers.whole_texts import with_texts
 from torchspan.traces import Run, Searchable, Span, Trace, TraceFile
 from torchspan.traces import read as read_traces
 

@@ -10,9 +10,9 @@ from torchspan.answers import _labels
 from torchspan.answers._answer import Answer, listed, words
 from torchspan.answers._findings import Stage
 from torchspan.answers._labels import SEPARATOR
-from torchspan.answers._units import duration, plural, share
 from torchspan.answers.compile_phases import COMPILE_PHASES, compile_phase
 from torchspan.answers.lines import Paragraph
+from torchspan.answers.units import duration, plural, share
 from torchspan.traces import Node, UnfinishedSpan, at_or_below
 
 _WAIT_FOR_WORKERS = "async_compile.wait"

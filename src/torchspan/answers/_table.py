@@ -11,8 +11,8 @@ from torchspan.answers._compiled import Compiled
 from torchspan.answers._fallback_answer import together
 from torchspan.answers._findings import CacheResult, Failure, Fallback, Finding
 from torchspan.answers._stages import NOTABLE, NOTABLE_NS
-from torchspan.answers._units import duration, plural, times
 from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowed, pad, shorten
+from torchspan.answers.units import duration, plural, times
 
 MOST_ROWS = 10
 _MOST_PARAGRAPHS = 6

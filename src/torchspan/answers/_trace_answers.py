@@ -13,8 +13,8 @@ from torchspan.answers._fallback_answer import fallback_answers
 from torchspan.answers._frame_answer import dynamos_share, frame_findings
 from torchspan.answers._limit_answer import limit_answers
 from torchspan.answers._stages import covered_ns, time_answers
-from torchspan.answers._units import plural
 from torchspan.answers.lines import Style
+from torchspan.answers.units import plural
 from torchspan.traces import Node, Trace
 
 MOST_ANSWERS = 5

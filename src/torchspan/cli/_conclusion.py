@@ -16,10 +16,10 @@ from torchspan._files.folders import Folder
 from torchspan._launched.crash import Crash, read_crashes
 from torchspan._launched.run_report import RunReport, likely_reason, missing, problems, read_reports
 from torchspan._launched.run_settings import RunSettings
-from torchspan.answers._drawing import Drawing
-from torchspan.answers._printable import printable_spans
-from torchspan.answers._texts import with_texts
+from torchspan.answers.drawing import Drawing
 from torchspan.answers.lines import printable
+from torchspan.answers.printable_spans import printable_spans
+from torchspan.answers.whole_texts import with_texts
 from torchspan.cli import _output
 from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._child import Ended

@@ -20,8 +20,8 @@ from torchspan.cli._command import CommandError
 from torchspan.cli._conclusion import Conclusion, say
 from torchspan.cli._options import add_options, variables
 from torchspan.cli._output import Output
+from torchspan.cli._redacted_copy import HELP
 from torchspan.cli._run_folder import remove, scratch_folder
-from torchspan.cli._whole_texts import HELP
 from torchspan.environment_variables import TORCHSPAN_CAPTURE, TORCHSPAN_FILE, TORCHSPAN_RUN, TORCHSPAN_RUN_EXIT_TIMEOUT
 
 # --- the environment of the program ---------------------------------------------------------------------------------

@@ -14,15 +14,15 @@ from typing import BinaryIO, TypeVar
 
 from torchspan._files.opening import open_own
 from torchspan.answers import Answers
-from torchspan.answers._drawing import Choice, Drawing
-from torchspan.answers._texts import with_texts
-from torchspan.answers._units import plural
+from torchspan.answers.drawing import Choice, Drawing
 from torchspan.answers.lines import printable
+from torchspan.answers.units import plural
+from torchspan.answers.whole_texts import with_texts
 from torchspan.cli._command import CommandError
+from torchspan.cli._redacted_copy import HELP, write_redacted
 from torchspan.cli._svg import Picture
 from torchspan.cli._terminal import Terminal
 from torchspan.cli._what_leaves import Listing
-from torchspan.cli._whole_texts import HELP, write_redacted
 from torchspan.traces import FileContent, Span, read, strings, trees
 
 _MOST_PROBLEMS = 5

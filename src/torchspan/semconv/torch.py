@@ -335,8 +335,9 @@ WORKER_KIND = Attribute(
 MODEL_CLASS = Attribute(
     "torch.model.class",
     "string",
-    "Class of the program's model. On a conversion and on a run, of the model that was compiled. With `torch.compile`, the class "
-    "of the module whose method is compiled. Absent for a function, and for a run of an engine from a file.",
+    "Class of the program's model. On a conversion and on a run, of the model that was compiled. With "
+    "`torch.compile`, the class of the module whose method is compiled. Absent for a function, and for a run of an "
+    "engine from a file.",
     *phase.LOWERING,
     phase.TRACE,
     phase.EXPORT,

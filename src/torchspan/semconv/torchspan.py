@@ -275,8 +275,8 @@ RUN_PID = Attribute("torchspan.run.pid", "int", "Process id of the program that 
 RUN_ENGINES_TIME = Attribute(
     "torchspan.run.engines.time",
     "double",
-    "Duration of all runs of engines in the program, also of those without a span, summed over its threads and processes, in "
-    "seconds. Absent if no engine ran.",
+    "Duration of all runs of engines in the program, also of those without a span, summed over its threads and "
+    "processes, in seconds. Absent if no engine ran.",
     phase.RUN,
 )
 RUN_SIGNAL = Attribute(

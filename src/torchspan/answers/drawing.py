@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from torchspan import phase
 from torchspan.answers import _labels
 from torchspan.answers._compiled import Compiled, compiled
-from torchspan.answers._printable import printable_spans
 from torchspan.answers._render import program, title, waterfall
 from torchspan.answers._scene import Scene
 from torchspan.answers._stages import covered_ns, is_wait
 from torchspan.answers._table import MOST_ROWS, table
 from torchspan.answers._time_split import TimeSplit
-from torchspan.answers._units import duration, plural, share
 from torchspan.answers.lines import Line, Style, broken, cells, shorten
+from torchspan.answers.printable_spans import printable_spans
+from torchspan.answers.units import duration, plural, share
 from torchspan.traces import Node, Run, Span, Trace, by_run, trees
 
 MOST_PARTS = 10
