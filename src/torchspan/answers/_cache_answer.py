@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterable
 
 from torchspan import phase, semconv
 from torchspan.answers._answer import Answer, Why, settings_of, words
 from torchspan.answers._attributes import strings
 from torchspan.answers._findings import CacheResult
+from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import plural
 from torchspan.traces import Node
 
@@ -62,7 +64,9 @@ def cache_results(nodes: list[Node]) -> list[CacheResult]:
     details = {_C.SETTINGS: " " + ", ".join(differing) if differing else "", _C.OTHER_SETTINGS: _neighbors(nodes)}
     return [
         CacheResult(
-            sentence_pieces=words(f"{plural(count, outcome, _PLURALS.get(outcome))}{_because(reason, details)}"),
+            sentence_pieces=words(
+                f"{plural(count, outcome, _PLURALS.get(outcome, outcome))}{_because(reason, details)}"
+            ),
             remedy_pieces=words(WHY[reason].remedy) if reason in WHY else (),
             cache="engine",
             outcome=outcome,
@@ -74,14 +78,18 @@ def cache_results(nodes: list[Node]) -> list[CacheResult]:
     ]
 
 
+def together(results: Iterable[CacheResult]) -> Paragraph:
+    """What one cache did, and what would change it, in one paragraph."""
+    every = list(results)
+    sentences = ", ".join(result.sentence for result in every)
+    remedies = dict.fromkeys(result.remedy for result in every if result.remedy)
+    return words("; ".join([sentences, *remedies]))
+
+
 def cache_answers(nodes: list[Node]) -> list[Answer]:
     """At most one: what the engine cache did, and what would change it."""
     results = cache_results(nodes)
-    if not results:
-        return []
-    sentences = ", ".join(result.sentence for result in results)
-    remedies = dict.fromkeys(result.remedy for result in results if result.remedy)
-    return [Answer("Cache", (words("; ".join([sentences, *remedies])),))]
+    return [Answer("Cache", (together(results),))] if results else []
 
 
 def _outcomes(nodes: list[Node], of: phase.Phase) -> Counter[tuple[str, str]]:

@@ -27,6 +27,7 @@ _MODELS = (*phase.LOWERING, *_EXPORTS, phase.SAVE, phase.LOAD)
 _NETWORKS = (phase.PARSE, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE)
 _Key = tuple[str, ...]
 _STARTS = frozenset(row.name for row in (*_FRAMES, *_MODELS, *_NETWORKS))
+_RUNS = frozenset(row.name for row in phase.RUNS)
 _COUNTED = frozenset(row.name for row in (phase.COMPILE_FRAME, *phase.LOWERING, phase.BUILD_ENGINE))
 """Work that compiles; the other work of a row belongs to it."""
 
@@ -128,8 +129,13 @@ class Compiled:
         return any(self.badness[:2])
 
     def worst(self) -> Trace:
-        """The trace that shows most of what is wrong."""
-        return max(self.traces, key=lambda trace: _of_trace(trace).badness)
+        """The trace that shows most of what is wrong: one that failed or did not end, else the longest with news."""
+
+        def rank(trace: Trace) -> tuple[bool, bool, int]:
+            row = _of_trace(trace)
+            return row.badness[0] is True, bool(row.news), row.ns
+
+        return max(self.traces, key=rank)
 
 
 def _is_limit(finding: Finding) -> bool:
@@ -147,6 +153,8 @@ def _outcome(node: Node) -> str:
     if node.span.is_error:
         return "failed"
     outcome = attributes.get(semconv.FRAME_OUTCOME)
+    if outcome == FrameOutcome.SKIPPED and _frame_answer.is_resumed(attributes):
+        return ""  # most often, there is nothing left to compile
     if outcome in {FrameOutcome.SKIPPED, FrameOutcome.LIMIT, FrameOutcome.FALLEN_BACK}:
         return "runs eagerly"
     if outcome == FrameOutcome.FAILED:
@@ -193,7 +201,9 @@ class _Rows:
 
     def add_others(self, trace: Trace) -> None:
         """Add spans that are no compilation."""
-        name = _labels.SEPARATOR.join(filter(None, _labels.label(trace.roots[0])))
+        span = trace.roots[0].span
+        of_run = (span.name, str(span.attributes.get(semconv.MODEL_CLASS) or "")) if span.name in _RUNS else ()
+        name = _labels.SEPARATOR.join(filter(None, of_run or _labels.label(trace.roots[0])))
         self._add(("other", name), Compiled(name, "", is_compilation=False), trace, *trace.roots)
 
     def finished(self) -> Iterable[Compiled]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from torchspan.answers.lines import Paragraph
 
@@ -18,9 +17,6 @@ class Finding:
         remedy_pieces: What would change it, in pieces; empty if nothing is known.
     """
 
-    joint: ClassVar[str] = ";"
-    """What stands between sentence and remedy."""
-
     sentence_pieces: Paragraph = field(repr=False)
     remedy_pieces: Paragraph = field(default=(), repr=False)
 
@@ -33,6 +29,11 @@ class Finding:
     def remedy(self) -> str:
         """What would change it; empty if nothing is known."""
         return " ".join(self.remedy_pieces)
+
+    @property
+    def joint(self) -> str:
+        """What stands between sentence and remedy."""
+        return ";"
 
     @property
     def paragraph(self) -> Paragraph:
@@ -54,12 +55,15 @@ class Stage(Finding):
         in_workers: Whether it ran in compile workers, beside the work that waits for it.
     """
 
-    joint = ":"
-
     name: str
     s: float
     calls: int
     in_workers: bool = False
+
+    @property
+    def joint(self) -> str:
+        """What stands between sentence and remedy."""
+        return ":"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,12 +161,15 @@ class Recompile(Finding):
         limit: The setting of `torch._dynamo.config` whose limit was reached, so that later calls run eagerly; empty otherwise.
     """
 
-    joint = ":"
-
     functions: tuple[str, ...]
     guard: str
     count: int
     limit: str
+
+    @property
+    def joint(self) -> str:
+        """What stands between sentence and remedy."""
+        return ", or" if self.limit else ":"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,6 +220,9 @@ class Sizes(Finding):
         is_outside: Whether the sizes lie outside of its range; otherwise they are usual, but not what it is optimized for.
     """
 
-    joint = ":"
-
     is_outside: bool
+
+    @property
+    def joint(self) -> str:
+        """What stands between sentence and remedy."""
+        return ":"

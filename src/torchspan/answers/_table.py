@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchspan.answers._answer import listed, words
+from torchspan.answers._cache_answer import together as cache_together
 from torchspan.answers._compiled import Compiled
 from torchspan.answers._fallback_answer import together
 from torchspan.answers._findings import CacheResult, Failure, Fallback, Finding
@@ -96,20 +97,22 @@ def _without_name(paragraph: Paragraph, name: str) -> Paragraph:
 def _paragraphs(findings: Sequence[Finding]) -> Iterator[tuple[Paragraph, Style]]:
     """What a row says, operators that fell back for one reason together."""
     reasons: dict[str, list[Fallback]] = {}
+    caches: dict[str, list[CacheResult]] = {}
     for finding in findings:
         if isinstance(finding, Fallback):
             reasons.setdefault(finding.reason, []).append(finding)
+        elif isinstance(finding, CacheResult) and finding.outcome != "disabled":
+            caches.setdefault(finding.cache, []).append(finding)
     for finding in findings:
         if isinstance(finding, Fallback):
             same = reasons.pop(finding.reason, None)
             if same is not None:
                 yield ("in", "PyTorch:", *together(same)), Style.FALLBACK
-        elif isinstance(finding, CacheResult):
-            if finding.outcome != "disabled":
-                yield (*words(f"{finding.cache} cache:"), *finding.paragraph), Style.PLAIN
-        else:
+        elif not isinstance(finding, CacheResult):
             is_error = isinstance(finding, Failure) and not finding.is_caught
             yield finding.paragraph, Style.ERROR if is_error else Style.FALLBACK
+    for cache, results in caches.items():
+        yield (*words(f"{cache} cache:"), *cache_together(results)), Style.PLAIN
 
 
 def _slowest_engine(row: Compiled) -> Iterator[Paragraph]:
