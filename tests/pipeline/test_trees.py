@@ -57,7 +57,12 @@ def decomposition(before, after):
     return {**KEEP, **STEPS, **graph(before, after)}
 
 
-def engine(name="_run_on_acc_0", *, layers, shapes, dtypes, operators, converters=NAMES):
+def of(model, *modules):
+    """What names an engine; no modules for a graph that does not name them."""
+    return {"torch_tensorrt.model.class": model, **({"torch_tensorrt.engine.modules": modules} if modules else {})}
+
+
+def engine(name="_run_on_acc_0", *, names, layers, shapes, dtypes, operators, converters=NAMES):
     """One conversion on the RTX wheel: network, build, and the reading and setting up of the engine."""
     size = {"tensorrt.engine.size": POSITIVE, "tensorrt.engine.id": ENGINE_ID}
     python_runtime = {"torch_tensorrt.runtime": "python"}
@@ -69,6 +74,7 @@ def engine(name="_run_on_acc_0", *, layers, shapes, dtypes, operators, converter
             **STEPS,
             **NO_CACHE,
             **size,
+            **names,
             "torch_tensorrt.engine.name": name,
             "torch_tensorrt.engine.operators": operators,
             "torch.inputs.shapes": shapes,
@@ -102,7 +108,7 @@ def engine(name="_run_on_acc_0", *, layers, shapes, dtypes, operators, converter
     )
 
 
-def execute(name="_run_on_acc_0", *, shapes, dtypes, first=True):
+def execute(name="_run_on_acc_0", *, names, shapes, dtypes, first=True):
     # Before 2.13 the Python runtime has its execution context from the start.
     steps = STEPS if first and VERSION >= (2, 13) else {}
     return S(
@@ -110,6 +116,7 @@ def execute(name="_run_on_acc_0", *, shapes, dtypes, first=True):
         {
             **STAND_IN,
             **steps,
+            **names,
             "tensorrt.engine.id": ENGINE_ID,
             "torch_tensorrt.engine.name": name,
             "torch_tensorrt.execute.first": first,
@@ -197,6 +204,7 @@ def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
                     },
                 ),
                 engine(
+                    names=of("BertModel", "embeddings", "pooler"),
                     layers=layers,
                     operators=operators,
                     shapes=("[2, 16]",),
@@ -204,7 +212,7 @@ def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
                     converters=converters,
                 ),
             ),
-            execute(shapes=("[2, 16]",), dtypes=("int64",)),
+            execute(names=of("BertModel", "embeddings", "pooler"), shapes=("[2, 16]",), dtypes=("int64",)),
         )
     ]
     assert_trees(exporter.get_finished_spans(), expected)
@@ -275,6 +283,7 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(recorded):
                 },
             ),
             engine(
+                names=of("ConvNet", "conv", "linear"),
                 layers=layers,
                 operators=operators,
                 shapes=("[2, 3, 16, 16]",),
@@ -282,7 +291,7 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(recorded):
                 converters=converters,
             ),
         ),
-        execute(shapes=("[2, 3, 16, 16]",), dtypes=("float32",)),
+        execute(names=of("ConvNet", "conv", "linear"), shapes=("[2, 3, 16, 16]",), dtypes=("float32",)),
     ]
     assert_trees(recorded(work.conv_net).spans, expected)
 
@@ -338,8 +347,12 @@ def test_torch_compile_with_an_operator_that_falls_back(instrument, exporter, tr
     }
     before, after = by_version({(2, 11): (16, 17), (2, 14): (16, 17)})
     # Dynamo makes the weights inputs of the graph, and so of the engines.
-    first = {"shapes": ("[2, 3, 16, 16]", "[8, 3, 3, 3]", "[8]", "[4, 8]"), "dtypes": ("float32",) * 4}
-    second = {"shapes": ("[2, 8, 14, 14]", "[4]", "[8, 4]"), "dtypes": ("float32",) * 3}
+    first = {
+        "names": of("Fallback"),
+        "shapes": ("[2, 3, 16, 16]", "[8, 3, 3, 3]", "[8]", "[4, 8]"),
+        "dtypes": ("float32",) * 4,
+    }
+    second = {"names": of("Fallback"), "shapes": ("[2, 8, 14, 14]", "[4]", "[8, 4]"), "dtypes": ("float32",) * 3}
     expected = [
         S(
             "request",
@@ -356,6 +369,7 @@ def test_torch_compile_with_an_operator_that_falls_back(instrument, exporter, tr
                         **fallback,
                         "torch_tensorrt.entry_point": "torch.compile",
                         "torch_tensorrt.ir": "torch_compile",
+                        "torch_tensorrt.model.class": "Fallback",
                         "torch.compile.id": "0/0",
                         "torch_tensorrt.engines.count": 2,
                         "torch_tensorrt.engines.size": POSITIVE,
@@ -456,9 +470,15 @@ def test_dynamic_shapes_show_their_ranges(instrument, exporter):
                     "torch_tensorrt.subgraphs.torch": 0,
                 },
             ),
-            engine(layers=layers, operators=3, shapes=("[1..4..8, 16]",), dtypes=("float32",)),
+            engine(
+                names=of("Mlp", "first", "second"),
+                layers=layers,
+                operators=3,
+                shapes=("[1..4..8, 16]",),
+                dtypes=("float32",),
+            ),
         ),
-        execute(shapes=("[7, 16]",), dtypes=("float32",)),
+        execute(names=of("Mlp", "first", "second"), shapes=("[7, 16]",), dtypes=("float32",)),
     ]
     assert_trees(exporter.get_finished_spans(), expected)
 

@@ -46,6 +46,8 @@ model.class.identifier              identifier  torch.model.class torchspan.inpu
 model.class.text                    text
 model.class.docstring               text
 model.submodule.name                person
+model.submodule.identifier          identifier  torch_tensorrt.engine.modules
+model.module_dict.key               identifier
 model.parameter.name                person
 model.buffer.name                   person
 model.parameter.value               text

@@ -149,21 +149,14 @@ class ModulePath(Kind):
 
     title = "path of a module"
     leaves = (
-        f"Names of modules and positions in lists of modules (`encoder.layers.0`), at most {NAME_LIMIT} characters. The program "
-        "has chosen the names. A part that is neither a name of letters, digits and `_` nor a number of at most 4 digits is "
-        f"`{UNKNOWN}`, and so is a name below a module that is not called itself, because it may be a key of a `ModuleDict`."
+        "Names of letters, digits and `_`, and positions in lists of modules, of at most 4 digits (`encoder.layers.0`); at most "
+        f"{NAME_LIMIT} characters. The program has chosen the names. A name below a module that is not called itself is "
+        f"`{UNKNOWN}`, because it may be a key of a `ModuleDict`. Any other text is `{UNKNOWN}` as a whole."
     )
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
-        return len(text) <= NAME_LIMIT and self._in_parts(text) == text
-
-    def reduced(self, text: str) -> str:
-        """See `Kind`."""
-        return self._in_parts(text) if len(text) <= NAME_LIMIT else UNKNOWN
-
-    def _in_parts(self, text: str) -> str:
-        return ".".join(part if self._is_position(part) or is_name(part) else UNKNOWN for part in text.split("."))
+        return len(text) <= NAME_LIMIT and all(is_name(part) or self._is_position(part) for part in text.split("."))
 
     @staticmethod
     def _is_position(part: str) -> bool:

@@ -519,9 +519,9 @@ ENGINE_MODULES = Attribute(
     "torch_tensorrt.engine.modules",
     "string[]",
     "First and last module of the model in the engine, in the order of the graph, such as `layer2.0` and `layer4.1`; "
-    "one entry if they are the same. A module of `torch.nn` inside a module of the program's own is not listed; the "
-    "program's module is. Absent if the graph does not name its modules, as with `torch.compile`, and for a run of an "
-    "engine from a file.",
+    "one entry if they are the same. For a module of `torch.nn` inside a module of the program's own, the latter. "
+    "Absent if the graph does not name its modules, as with `torch.compile`, and for a run of an engine from a file.",
+    *phase.CONVERSIONS,
     phase.EXECUTE,
     at_start=True,
     kind=ModulePath(),

@@ -194,8 +194,9 @@ def model(receiver: type | None) -> Facts:
         receiver: The class of the first argument.
     """
     module = reading.loaded("torch.nn", "Module")
-    is_module = receiver is not None and module is not None and issubclass(receiver, module)
-    return {semconv.MODEL_CLASS: reading.class_name(receiver)} if is_module and receiver is not None else {}
+    if module is None or receiver is None or not reading.is_a(receiver, type) or not issubclass(receiver, module):
+        return {}
+    return {semconv.MODEL_CLASS: reading.class_name(receiver)}
 
 
 def summary(metrics: Any, code: Any) -> Facts:
