@@ -153,9 +153,9 @@ def test_phases_of_inductor_and_what_its_caches_answered(every_phase, exporter, 
         torch._dynamo.reset()
         run(compiled.product, ONES, backend="inductor")
     cold, warm = spans("torch.compile_frame")
-    assert cold.attributes["torch.compile.cache.aotautograd"] == "miss"
-    assert cold.attributes["torch.compile.cache.inductor"] == "miss"
-    assert warm.attributes["torch.compile.cache.aotautograd"] == "hit"
+    assert cold.attributes["torch.compile.aotautograd_cache.result"] == "miss"
+    assert cold.attributes["torch.compile.inductor_cache.result"] == "miss"
+    assert warm.attributes["torch.compile.aotautograd_cache.result"] == "hit"
     lines = outline(exporter.get_finished_spans())[0].splitlines()
     assert [line for line in lines if line.strip().endswith(("_compile", "_graph", "and_compile", "code_gen"))] == [
         "  torch.compile_phase backend_compile",

@@ -73,3 +73,18 @@ def test_a_phase_that_has_turned_out_to_be_long_has_the_same_place_as_one_found_
         "        torch.compile_phase compile_file",
         "    torch.compile_phase gc",
     ]
+
+
+def test_a_phase_that_turns_out_to_be_long_has_the_time_of_its_thread_from_its_beginning(exporter, spans):
+    exporter.with_phases = True
+
+    def slow(graph, _inputs):
+        with torch._dynamo.utils.dynamo_timed("slow_part"):
+            end = time.thread_time() + 0.05
+            while time.thread_time() < end:
+                pass
+        return graph.forward
+
+    torch.compile(lambda x: x + 1, backend=slow)(torch.ones(3))
+    (phase,) = spans("torch.compile_phase slow_part")
+    assert phase.attributes["torchspan.cpu.thread_time"] >= 0.05

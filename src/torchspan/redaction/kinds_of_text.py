@@ -174,6 +174,28 @@ class Digest(Formed):
     form = r"[0-9a-f]{1,64}"
 
 
+class KeyedDigest(Digest):
+    """A digest that torchspan computed under a key of the user."""
+
+    title = "digest under a key"
+    leaves = (
+        "Hexadecimal digits of a digest that torchspan computed under a key, at most 64. Among the traces of one user, equal digests "
+        "mean equal contents. The key is random. It is in a file that only this user can read, so that no one else can compute the "
+        "digest of a guess."
+    )
+
+
+class KeyPart(Formed):
+    """The name of a part of a cache's key."""
+
+    title = "part of a key"
+    leaves = (
+        "PyTorch's name for a part of the key of a cache: an identifier, and in brackets an identifier, a number or `*` "
+        f"(`example_inputs[0]`, `inductor_config[triton.*]`). Anything else is `{UNKNOWN}`. Never a value."
+    )
+    form = r"[A-Za-z_]\w{0,63}(?:\[(?:\*|\w{1,64}(?:\.\w{1,64}){0,3}(?:\.\*)?)\])?"
+
+
 class RandomId(Digest):
     """A randomly generated id: of a span, a trace or a run."""
 

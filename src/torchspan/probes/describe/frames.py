@@ -214,11 +214,6 @@ def summary(metrics: Any, code: Any) -> Facts:
     )
 
 
-def cache_outcome(report: Mapping[str, Any]) -> str | None:
-    """`hit`, `miss` or `bypass`, which a cache adds to the end of the phase that queried it."""
-    return reading.text(report.get("cache_state"))
-
-
 def limit_reason(error: BaseException | None) -> str | None:
     """Dynamo's message if a recompile limit was reached, which it has not measured then. None for another failure."""
     text = reading.text(attribute(error, "msg"))
