@@ -20,6 +20,7 @@ __all__ = [
     "TorchspanInstrumentor",
     "__version__",
     "batch",
+    "flush",
     "instrument",
     "mark_not_ready",
     "mark_ready",
@@ -28,11 +29,12 @@ __all__ = [
 
 if _typing.TYPE_CHECKING:
     from torchspan.batching import batch
-    from torchspan.instrumentor import TorchspanInstrumentor, instrument, uninstrument
+    from torchspan.instrumentor import TorchspanInstrumentor, flush, instrument, uninstrument
 
 _LATER = {
     "TorchspanInstrumentor": "instrumentor",
     "batch": "batching",
+    "flush": "instrumentor",
     "instrument": "instrumentor",
     "uninstrument": "instrumentor",
 }
