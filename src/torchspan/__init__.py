@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchspan: what Torch-TensorRT does, as OpenTelemetry traces and metrics.
+"""torchspan: what torch.compile and Torch-TensorRT do, as OpenTelemetry traces and metrics.
 
 Under `opentelemetry-instrument` or `torchspan run` there is nothing to call. In code:
 

@@ -105,7 +105,7 @@ class _Configuration:
 
 
 class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base class is untyped
-    """Traces Torch-TensorRT and TensorRT; the `opentelemetry_instrumentor` entry point `torchspan`.
+    """Traces torch.compile, Torch-TensorRT and TensorRT; the `opentelemetry_instrumentor` entry point `torchspan`.
 
     Distros call ``instrument()``; programs call `torchspan.instrument`, which takes the same arguments and shows their
     types. A misspelled argument raises TypeError. Any other unknown argument is ignored with one warning, since a
@@ -269,7 +269,7 @@ def instrument(
     inputs: str | None = None,
     inputs_every: int | None = None,
 ) -> None:
-    """Start tracing what Torch-TensorRT and TensorRT do.
+    """Start tracing what torch.compile, torch.export, Torch-TensorRT and TensorRT do.
 
     May be called before or after these libraries are imported; it imports neither them nor torch. While torchspan is
     instrumented, another call does nothing, and logs a warning if it asks for different settings. The exception is a program's

@@ -34,7 +34,7 @@ _Content = TypeVar("_Content", bound=FileContent)
 
 
 class ShowCommand:
-    """Show files of traces as a waterfall.
+    """Show files of traces of torch.compile, Torch-TensorRT and TensorRT as a waterfall.
 
     Reads OTLP JSON, plain or packed with gzip: files of `torchspan run`, of the exporter torchspan_file, and of the
     Collector's file exporter. Several files are shown as one; `-` is the standard input. Exit status 1: part of a file
