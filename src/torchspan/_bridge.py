@@ -253,6 +253,12 @@ class Bridge:
         """
         return [*([self._metrics.export] if self._metrics.is_read() else []), *self._exceptions.exports()]
 
+    def write_waiting(self) -> None:
+        """Write what waits: imports until there is a provider, runs until their device has ended, sums until a reader collects."""
+        self.imports.report()
+        self._engine.flush()
+        self._metrics.collect()
+
     def close(self) -> None:
         """Undo everything, last done first."""
         undo, self._undo = self._undo, []

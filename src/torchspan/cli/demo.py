@@ -19,7 +19,9 @@ from torchspan.sdk import _path
 
 
 class DemoCommand:
-    """Compile two small models and show the trace.
+    """Compile two small models with Torch-TensorRT and show the trace.
+
+    For a trace of torch.compile alone, run a program of yours: torchspan run -- python app.py
 
     A small transformer, and a convolutional net with one operator that has no converter, so that a fallback shows.
     Uses the GPU if there is one. Without a GPU, the pipeline is real up to the finished engines, and a stand-in runs

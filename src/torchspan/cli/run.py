@@ -50,7 +50,7 @@ _NEEDED = ("opentelemetry.sdk", "opentelemetry.instrumentation")
 
 
 class RunCommand:
-    """Run a program and show what Torch-TensorRT and TensorRT did in it.
+    """Run a program and show what torch.compile, Torch-TensorRT and TensorRT did in it.
 
     torchspan run [options] -- python app.py arguments...
 

@@ -34,7 +34,7 @@ _Content = TypeVar("_Content", bound=FileContent)
 
 
 class ShowCommand:
-    """Show what files of traces say: what was compiled, how often and why, where the time went, what to change.
+    """Show what traces of torch.compile, Torch-TensorRT and TensorRT say: what was compiled, why, and what to change.
 
     The first screen has a part for everything that was compiled by torch.compile, Torch-TensorRT or TensorRT, the worst
     first. Waterfalls of those with news follow. `show FILE 3` draws part 3 of it.

@@ -54,6 +54,8 @@ def checks() -> tuple[CheckFunction, ...]:
 class DoctorCommand:
     """Check whether traces of a program started here would arrive, and what to do if not.
 
+    The program may use torch.compile, torch.export, Torch-TensorRT or TensorRT.
+
     Checks what is installed, the environment variables and what they name, as a program that is started here would see
     them. Changes nothing, and imports no observed library. Never prints credentials.
     Exit status 1: something that was requested cannot work.
