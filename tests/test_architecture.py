@@ -123,7 +123,7 @@ def at_import_time(tree):
 
 
 OBSERVED = {"torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx"}
-LATE = ("testing/", "cli/_demo_program.py")
+LATE = ("testing/", "cli/_demo_program.py", "cli/_torch_demo_program.py")
 """Imported after the observed libraries, or a program of its own."""
 
 
