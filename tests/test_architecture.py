@@ -40,7 +40,6 @@ ALLOWED = {
     "testing": {"_files", "_base", "answers", "instrumentor", "phase", "sdk", "traces"},
     "sdk": VOCABULARY | {"_files", "_sampling", "_base", "_settings", "_version", "environment_variables"},
     "traces": VOCABULARY,
-    "answers": VOCABULARY | {"traces"},
     "propagation": {"_context", "_files", "_sampling", "_base", "_launched", "environment_variables"},
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},

@@ -5,6 +5,7 @@ import itertools
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from opentelemetry import trace
@@ -89,6 +90,26 @@ def torchspan(capsys):
         status = cli.main([str(word) for word in words])
         captured = capsys.readouterr()
         return status, captured.out, captured.err
+
+    return call
+
+
+class Shown(NamedTuple):
+    """What `torchspan show` writes: the first screen, and the waterfalls below it."""
+
+    screen: str
+    waterfalls: str
+
+
+@pytest.fixture
+def shown(torchspan):
+    """Show files that can be read: `shown(file).waterfalls`."""
+
+    def call(*words):
+        status, out, err = torchspan("show", *words)
+        assert (status, err) == (0, "")
+        screen, _, waterfalls = out.partition("\n\n")
+        return Shown(f"{screen}\n", waterfalls)
 
     return call
 

@@ -129,7 +129,7 @@ def test_in_the_rest_of_a_function_no_argument_can_be_marked(said):
     on_stack = "tensor '___stack0' size mismatch at index 0. expected 4, actual 7"
     assert said(({**resumed, **again("size", SIZE)},), ({**resumed, **again("size", on_stack)},)) == [
         "Recompiled in forward from line 19: size of x, axis 0 (4, then 7): torch.compile(dynamic=True)",
-        "Recompiled in forward from line 19: size of a value of the stack, axis 0 (4, then 7): torch.compile(dynamic=True)",
+        "Recompiled in forward from line 19: size of a result from before the break, axis 0 (4, then 7): torch.compile(dynamic=True)",
     ]
 
 
@@ -149,7 +149,7 @@ def test_the_limit_is_said_with_the_setting_that_raises_it(said):
     (reported,) = said(({**again("value", "number == ?"), **limit},))
     assert reported == (
         "Recompile limit reached in forward: value of argument number; calls with others run eagerly until "
-        "torch._dynamo.config.recompile_limit is larger"
+        "torch._dynamo.config.recompile_limit is larger: pass it as a tensor, or keep it constant"
     )
 
 

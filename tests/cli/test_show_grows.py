@@ -8,8 +8,8 @@ import tracemalloc
 import pytest
 
 from support.steps import lines_run
+from torchspan.answers._drawing import Choice, Drawing
 from torchspan.cli._terminal import Terminal
-from torchspan.cli.show import Drawing
 from torchspan.traces import read
 
 TRACE = "ab" * 16
@@ -86,6 +86,37 @@ def one_span_each(count):
     return [span(number, trace=f"{number:032x}") for number in range(1, count + 1)]
 
 
+def frames(count, *, begins):
+    """Frames of functions of one name in one file, each of which begins in a line of its own."""
+    path = {"key": "code.file.path", "value": {"stringValue": "model.py"}}
+    for each in one_span_each(count):
+        line = {"key": "code.line.number", "value": {"intValue": f"{10 * int(each['spanId'], 16)}"}}
+        name = {"key": "code.function.name", "value": {"stringValue": begins}}
+        yield {**each, "name": "torch.compile_frame", "attributes": [path, line, name]}
+
+
+def functions(count):
+    return list(frames(count, begins="forward"))
+
+
+def resumed(count):
+    """As many rests of them after a graph break."""
+    rests = frames(count, begins="torch_dynamo_resume_in_forward_at_19")
+    return [*functions(count), *({**rest, "spanId": f"{number:016x}"} for number, rest in enumerate(rests, count + 1))]
+
+
+def calls(count):
+    """Compilations of one model with another number of operators each, below spans of the program."""
+    kept = [span(1)]
+    for number in range(2, count + 2):
+        counts = [
+            {"key": f"torch_tensorrt.operators.{kind}", "value": {"intValue": f"{number}"}}
+            for kind in ("total", "tensorrt")
+        ]
+        kept.append({**span(number, 1, counts), "name": "torch_tensorrt.compile"})
+    return kept
+
+
 @pytest.fixture
 def written(tmp_path):
     """Write spans to a file, so many a line: its path."""
@@ -102,24 +133,37 @@ def written(tmp_path):
     return call
 
 
-def shown(path, *, limit=None):
+def shown(path, **choice):
     out = io.StringIO()
-    Drawing.of(read(path).records).write(Terminal(out), limit=limit)
+    Terminal(out).write(Drawing.of(read(path).records).lines(80, Choice(**choice)))
     return out.getvalue().splitlines()
 
 
 @pytest.mark.parametrize(
-    "shape", [chain, siblings, long_text, long_place, links, names, kinds_of_fallback, one_span_each]
+    "shape",
+    [chain, siblings, long_text, long_place, links, names, kinds_of_fallback, one_span_each, functions, resumed, calls],
 )
 def test_four_times_as_much_takes_about_four_times_as_many_steps(written, shape):
     small, large = (lines_run(shown, written(shape(count))) for count in (300, 1_200))
     assert large < 4.5 * small
 
 
+@pytest.mark.parametrize("choice", [{"unfolds": True}, {"draws_all": True}, {"number": 1}, {"slowest": 1_200}])
+@pytest.mark.parametrize("shape", [chain, siblings, names, one_span_each, functions])
+def test_so_it_does_where_more_is_drawn(written, shape, choice):
+    small, large = (lines_run(lambda path: shown(path, **choice), written(shape(count))) for count in (300, 1_200))
+    assert large < 5 * small
+
+
 def test_a_chain_of_60000_spans_is_drawn(written):
     lines = shown(written(chain(60_000)))
 
-    assert lines[0].endswith(" · 60000 spans")
+    assert lines[1:4] == [
+        "1  work                 \N{MULTIPLICATION SIGN}1   2.00 ms",
+        "   in PyTorch: no converter; register one, or replace the op",
+        "   time: work 2.00 ms",
+    ]
+    assert lines[5].endswith(" · 60000 spans")
     assert lines[-3].strip(" …") == "59979 spans inside"
     assert lines[-1] == "Fallback  no converter; register one, or replace the op"
 

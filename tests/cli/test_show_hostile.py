@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: RUF001
+# The multiplication sign is part of the expected output.
 """Files that were written to break `torchspan show`: numbers, texts and lists that no exporter writes."""
 
 import json
@@ -84,37 +86,61 @@ def with_numbers(value):
 def show(tmp_path, torchspan):
     """Write spans of torchspan's to a file and show it: status, stdout, stderr."""
 
-    def call(*spans, resource=()):
+    def call(*spans, resource=(), words=()):
         path = tmp_path / "hostile.jsonl"
         scopes = [{"scope": {"name": "torchspan"}, "spans": list(spans)}]
         document = {"resourceSpans": [{"resource": {"attributes": list(resource)}, "scopeSpans": scopes}]}
         path.write_text(json.dumps(document) + "\n")
-        return torchspan("show", path)
+        return torchspan("show", path, *words)
 
     return call
 
 
+def waterfall(out):
+    """The lines of the first waterfall after its title."""
+    return out.split("\n\n")[1].splitlines()[1:]
+
+
 @pytest.mark.parametrize("value", NUMBERS.values(), ids=NUMBERS)
-def test_no_number_keeps_a_file_from_being_drawn(show, value):
+@pytest.mark.parametrize("width", [40, 80])
+def test_no_number_keeps_a_file_from_being_drawn(show, monkeypatch, width, value):
+    monkeypatch.setenv("COLUMNS", str(width))
     resource = [attribute(key, {"intValue": value}) for key in ("process.pid", "service.name", "torchspan.run.id")]
     status, out, err = show(*with_numbers(value), resource=resource)
 
     assert status in {0, 1}  # a time that is none costs its span
-    assert out.startswith(f"trace {TRACE}")
+    assert out.startswith("   what was ")
+    assert f"\ntrace {TRACE}" in out
     assert "Traceback" not in err
-    assert max(map(len, out.splitlines())) <= 80
+    assert max(map(len, out.splitlines())) <= width
+
+
+@pytest.mark.parametrize("value", NUMBERS.values(), ids=NUMBERS)
+def test_no_number_keeps_a_run_from_being_drawn_or_listed_or_written_as_json(show, value):
+    run = span(
+        900, name="torchspan.run", attributes=[attribute(key, {"doubleValue": value}) for key in semconv.ATTRIBUTES]
+    )
+    resource = [text("torchspan.run.id", "1"), attribute("process.pid", {"intValue": value})]
+    for words in ([], ["--all"], ["--errors"], ["--slowest", "5"]):
+        status, out, err = show(run, *with_numbers(value), resource=resource, words=words)
+        assert status in {0, 1}
+        assert "Traceback" not in err
+        assert max(map(len, out.splitlines())) <= 80
+    _, out, _ = show(run, *with_numbers(value), resource=resource, words=["--json"])
+    assert json.loads(out)["format"] == "torchspan.summary/1"
 
 
 def test_what_64_bits_do_not_hold_is_not_drawn(show):
     _, out, _ = show(span(attributes=[attribute(semconv.ENGINE_SIZE, {"intValue": str(2**63)})]))
-    assert out.splitlines()[1:] == ["work                                                  ████████████████   2.00 µs"]
+    assert waterfall(out) == ["work                                                  ████████████████   2.00 µs"]
 
 
 def test_the_longest_durations_keep_their_column(show):
     spans = [span(number, 1, startTimeUnixNano="0", endTimeUnixNano=str(2**64 - 1)) for number in range(2, 60)]
     _, out, _ = show(span(1, startTimeUnixNano="0", endTimeUnixNano=str(2**64 - 1)), *spans)
 
-    assert [line.rpartition(" d")[0].rpartition("█")[2].strip() for line in out.splitlines()[1:6]] == [
+    assert out.splitlines()[1] == "1  work                 ×1  213504 d"
+    assert [line.rpartition(" d")[0].rpartition("█")[2].strip() for line in waterfall(out)[:5]] == [
         "213504",
         "213504",
         "213504",
@@ -149,7 +175,8 @@ def test_a_pile_of_marks_is_written_out_and_takes_the_columns_that_it_is_given(s
 
     assert "\u0301" not in out
     assert max(map(cells, out.splitlines())) == 80
-    assert out.splitlines()[1].startswith(r"e\u0301\u0301\u0301")
+    assert out.splitlines()[1].startswith(r"1  e\u0301\u0301\u0301")
+    assert waterfall(out)[0].startswith(r"e\u0301\u0301\u0301")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +193,7 @@ def test_of_a_text_of_200000_characters_the_beginning_is_drawn_wherever_it_stand
         resource=[text("service.name", long)],
     )
 
-    assert out.startswith("trace ")
+    assert out.startswith("   what was recorded ")
     assert err == ""
     assert len(out) < 20 * 10 * LONGEST  # a character that is written out has at most ten
 
@@ -176,7 +203,7 @@ def test_a_list_of_20000_texts_under_every_key_is_drawn(show):
     keys = [semconv.STEP_NAMES, semconv.FALLBACK_REASON_CLASSES, semconv.INPUT_SHAPES, semconv.ERROR_TYPE]
     status, out, _ = show(span(attributes=[attribute(key, values) for key in keys]))
 
-    assert (status, out[:6]) == (0, "trace ")
+    assert (status, out[:20]) == (0, "   what was recorded")
 
 
 def test_of_10000_links_ten_are_named_and_the_others_counted(show):
@@ -187,14 +214,29 @@ def test_of_10000_links_ten_are_named_and_the_others_counted(show):
     assert out.endswith(" · 9990 more links\n")
 
 
-def test_of_5000_traces_with_names_of_their_own_forty_names_are_listed(show):
+def test_of_5000_traces_with_names_of_their_own_ten_have_rows_and_the_others_are_summed(show):
     _, out, _ = show(*({**span(), "traceId": f"{number:032x}", "name": f"job {number}"} for number in range(1, 5_001)))
 
-    lines = out.split("\n\n")[-1].splitlines()
-    assert lines[0] == "4990 more parts; show --part N draws one:"
-    assert lines[1].startswith("  job ")
-    assert len(lines) == 42
-    assert lines[-1] == "  … 4950 other parts"
+    assert (
+        out
+        == """\
+   what was recorded       times      time
+1  job 1                      ×1   2.00 µs
+2  job 2                      ×1   2.00 µs
+3  job 3                      ×1   2.00 µs
+4  job 4                      ×1   2.00 µs
+5  job 5                      ×1   2.00 µs
+6  job 6                      ×1   2.00 µs
+7  job 7                      ×1   2.00 µs
+8  job 8                      ×1   2.00 µs
+9  job 9                      ×1   2.00 µs
+10 job 10                     ×1   2.00 µs
+   … 4990 more, 11 to 5000 ×4990   9.98 ms
+
+trace 00000000000000000000000000000001 · 1970-01-01 00:00:00Z · 1 span
+job 1                                                 ████████████████   2.00 µs
+"""
+    )
 
 
 def test_a_line_of_200000_escaped_quotes_that_never_closes_its_text_is_one_problem(tmp_path, torchspan):

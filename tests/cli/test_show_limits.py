@@ -107,7 +107,7 @@ def test_another_number_of_dimensions_and_a_range_without_an_end_are_said_as_suc
 def test_a_module_that_compiled_itself_again_is_said_with_how_to_give_it_a_range(said):
     facts = outside_facts(("x", 0, 5, 3, 3))
     (line,) = said("Outside", compilation=facts)
-    assert line.startswith("compiled again: dimension 0 of x is 5, but the engine was built for 3 only; give the range")
+    assert line.startswith("compiled again: dimension 0 of x is 5, but the engine was built for 3 only: give the range")
     assert line.endswith("with set_expected_dynamic_shape_range")
 
 

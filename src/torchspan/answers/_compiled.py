@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ _STARTS = frozenset(row.name for row in (*_FRAMES, *_MODELS, *_NETWORKS))
 _RUNS = frozenset(row.name for row in phase.RUNS)
 _COUNTED = frozenset(row.name for row in (phase.COMPILE_FRAME, *phase.LOWERING, phase.BUILD_ENGINE))
 """Work that compiles; the other work of a row belongs to it."""
+_MOST_OUTCOMES = 5
+"""Different outcomes that a row names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +82,9 @@ class Compiled:
         """How it ended, in words, and how often a request may have waited for it."""
         serving = sum(node.span.attributes.get(semconv.WHILE_SERVING) is True for node in self.nodes)
         waits = [f"{serving} while serving" if len(self.nodes) > 1 else "while serving"] if serving else []
-        return ", ".join([*dict.fromkeys(filter(None, map(_outcome, self.nodes))), *waits])
+        outcomes = list(dict.fromkeys(filter(None, map(_outcome, self.nodes))))
+        more = ["…"] if len(outcomes) > _MOST_OUTCOMES else []
+        return ", ".join([*outcomes[:_MOST_OUTCOMES], *more, *waits])
 
     @functools.cached_property
     def stages(self) -> list[Stage]:
@@ -172,11 +177,12 @@ def compiled(traces: Iterable[Trace]) -> list[Compiled]:
     """A row for everything that was compiled, and one for the other spans of each name; the worst first."""
     rows = _Rows()
     for trace in traces:
-        starts = list(_starts(trace.roots))
-        for node in starts:
-            rows.add(trace, node)
-        if not starts or _has_other_news(trace):
-            rows.add_others(trace)
+        for root in trace.roots:
+            starts = list(_starts(root))
+            for node in starts:
+                rows.add(trace, node)
+            if not starts or _has_other_news(root, starts):
+                rows.add_other(trace, root)
     return sorted(rows.finished(), key=lambda row: row.badness, reverse=True)
 
 
@@ -187,8 +193,10 @@ class _Rows:
         self._rows: dict[_Key, Compiled] = {}
         self._of_span: dict[tuple[str, str], _Key] = {}
         self._functions: dict[tuple[str, str], list[tuple[float, _Key]]] = {}
-        """The rows of functions by file and name, with the line in which each begins."""
+        """The rows of functions by file and name, with the line in which each begins, in that order."""
         self._backwards: list[tuple[Trace, Node]] = []
+        self._added: set[tuple[_Key, int]] = set()
+        """Rows with the traces that they have."""
 
     def add(self, trace: Trace, node: Node) -> None:
         """Add a compilation."""
@@ -199,12 +207,11 @@ class _Rows:
         self._of_span[node.span.trace_id, node.span.span_id] = key
         self._add(key, Compiled(name, place, is_compilation=True), trace, node)
 
-    def add_others(self, trace: Trace) -> None:
-        """Add spans that are no compilation."""
-        span = trace.roots[0].span
-        of_run = (span.name, str(span.attributes.get(semconv.MODEL_CLASS) or "")) if span.name in _RUNS else ()
-        name = _labels.SEPARATOR.join(filter(None, of_run or _labels.label(trace.roots[0])))
-        self._add(("other", name), Compiled(name, "", is_compilation=False), trace, *trace.roots)
+    def add_other(self, trace: Trace, root: Node) -> None:
+        """Add a span that is no compilation."""
+        of_run = (root.span.name, str(root.span.attributes.get(semconv.MODEL_CLASS) or ""))
+        name = _labels.SEPARATOR.join(filter(None, of_run if root.span.name in _RUNS else _labels.label(root)))
+        self._add(("other", name), Compiled(name, "", is_compilation=False), trace, root)
 
     def finished(self) -> Iterable[Compiled]:
         """Every row, backward graphs in those of their frames."""
@@ -214,10 +221,11 @@ class _Rows:
             self._add(key, Compiled(_labels.short(node.span), "", is_compilation=True), trace, node)
         return self._rows.values()
 
-    def _add(self, key: _Key, new: Compiled, trace: Trace, *nodes: Node) -> None:
+    def _add(self, key: _Key, new: Compiled, trace: Trace, node: Node) -> None:
         row = self._rows.setdefault(key, new)
-        row.nodes.extend(nodes)
-        if not row.traces or row.traces[-1] is not trace:
+        row.nodes.append(node)
+        if (key, id(trace)) not in self._added:  # a backward graph comes last, and may be in the trace of its frame
+            self._added.add((key, id(trace)))
             row.traces.append(trace)
 
     def _key(self, node: Node) -> tuple[_Key, str, str]:
@@ -236,17 +244,19 @@ class _Rows:
         same = self._functions.setdefault((str(attributes.get(semconv.CODE_FILE) or ""), name), [])
         key: _Key = ("function", place, name)
         if _frame_answer.is_resumed(attributes):  # its own line is that of the graph break
-            before = [begin for begin in same if begin[0] <= line]
+            before = bisect.bisect_right(same, line, key=lambda begin: begin[0])
             if before:
-                return max(before)[1], name, place
-        elif (line, key) not in same:
-            same.append((line, key))
+                return same[before - 1][1], name, place
+        else:
+            position = bisect.bisect_left(same, (line, key))
+            if same[position : position + 1] != [(line, key)]:
+                same.insert(position, (line, key))
         return key, name or "a frame", place
 
 
-def _starts(nodes: list[Node]) -> Iterator[Node]:
+def _starts(root: Node) -> Iterator[Node]:
     """The outermost compilations."""
-    pending = list(reversed(nodes))
+    pending = [root]
     while pending:
         node = pending.pop()
         if node.span.name in _STARTS and node.span.scope == semconv.SCOPE_NAME:
@@ -255,10 +265,10 @@ def _starts(nodes: list[Node]) -> Iterator[Node]:
             pending.extend(reversed(node.children))
 
 
-def _has_other_news(trace: Trace) -> bool:
+def _has_other_news(root: Node, starts: list[Node]) -> bool:
     """Whether something failed, or had sizes that do not fit, that is no compilation."""
-    compilations = {id(inside) for node in _starts(trace.roots) for inside in node.below()}
-    rest = [node for node in trace.nodes() if id(node) not in compilations]
-    above = {id(node.parent) for node in trace.nodes() if _labels.error(node.span)[0]}
+    compilations = {id(inside) for node in starts for inside in node.below()}
+    rest = [node for node in root.below() if id(node) not in compilations]
+    above = {id(node.parent) for node in root.below() if _labels.error(node.span)[0]}
     failed = any(_labels.error(node.span)[0] and id(node) not in above for node in rest)
     return failed or bool(sizes(rest))

@@ -275,8 +275,8 @@ def _wrapped(facts: list[Fact], guide: str, scale: _Scale) -> Iterator[Line]:
 
 def _bar(nodes: Sequence[Node], scale: _Scale) -> str:
     """From the first start to the last end among the nodes, at least a thin mark."""
-    start = min(node.span.start_ns for node in nodes) - scale.start_ns
-    end = max(node.span.start_ns + node.span.duration_ns for node in nodes) - scale.start_ns
+    start = max(min(node.span.start_ns for node in nodes) - scale.start_ns, 0)  # another process's clock may be behind
+    end = max(*(node.span.start_ns + node.span.duration_ns - scale.start_ns for node in nodes), start)
     first = min(start * scale.bar // scale.total_ns, scale.bar - 1)
     length = round((end - start) * scale.bar / scale.total_ns)
     mark = "█" * min(max(length, 1), scale.bar - first) if (end - start) * scale.bar * 2 >= scale.total_ns else "▏"

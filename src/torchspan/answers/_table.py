@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from torchspan.answers._answer import listed, words
 from torchspan.answers._cache_answer import together as cache_together
@@ -18,8 +19,7 @@ from torchspan.answers.units import duration, plural, times
 MOST_ROWS = 10
 _MOST_PARAGRAPHS = 6
 """Of a row; the others are counted."""
-_TIMES, _TIME, _NARROWEST = 6, 10, 24
-_INDENT = "   "
+_NUMBER, _TIMES, _TIME, _NARROWEST = 3, 6, 10, 24
 _TITLE, _TITLE_OF_OTHERS = "what was compiled", "what was recorded"
 _LARGEST = 3
 """Stages that a row names."""
@@ -34,48 +34,73 @@ def table(rows: Sequence[tuple[int, Compiled]], width: int, *, whole: bool = Fal
     shown = rows if whole or len(rows) <= MOST_ROWS else rows[:MOST_ROWS]
     if not shown:
         return
-    columns = _columns([row for _, row in shown], width)
+    rest = rows[len(shown) :]
+    summary = f"… {len(rest)} more, {rest[0][0]} to {rest[-1][0]}" if rest else ""
+    in_rest = times(sum(row.count for _, row in rest))
+    columns = _Columns.of(shown, width, summary, in_rest)
     heading = _TITLE if any(row.is_compilation for _, row in rows) else _TITLE_OF_OTHERS
-    yield [(f"{_INDENT}{pad(heading, columns)}{'times':>{_TIMES}}{'time':>{_TIME}}", Style.DIM)]
+    yield [(f"{columns.indent}{pad(heading, columns.name)}{'times':>{columns.times}}{'time':>{_TIME}}", Style.DIM)]
     for number, row in shown:
         yield from _row(number, row, columns, width, whole=whole)
-    rest = rows[len(shown) :]
     if rest:
-        ns = sum(row.ns for _, row in rest)
-        text = f"… {len(rest)} more, {rest[0][0]} to {rest[-1][0]}"
-        count = times(sum(row.count for _, row in rest))
-        yield [(f"{_INDENT}{pad(text, columns)}{count:>{_TIMES}}{duration(ns):>{_TIME}}", Style.PLAIN)]
+        end = columns.end(in_rest, duration(sum(row.ns for _, row in rest)))
+        yield [(f"{columns.indent}{pad(shorten(summary, columns.name), columns.name)}{end}", Style.PLAIN)]
 
 
-def _columns(rows: Sequence[Compiled], width: int) -> int:
-    """Columns of the names, so that the outcomes have room where that is possible."""
-    fixed = len(_INDENT) + _TIMES + _TIME
-    room = width - fixed - 2 - max(cells(row.outcome) for row in rows)
-    return min(max(len(_TITLE), *(cells(_name(row)) for row in rows)), max(room, min(_NARROWEST, width - fixed)))
+@dataclass(frozen=True)
+class _Columns:
+    """How wide the columns are: those of the number, the name and how often."""
+
+    number: int
+    name: int
+    times: int
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, Compiled]], width: int, summary: str, in_rest: str) -> _Columns:
+        """The columns of rows: outcomes have room where that is possible.
+
+        Args:
+            summary, in_rest: What the line of further rows says, and how often they were compiled.
+        """
+        number = max(_NUMBER, *(len(str(number)) + 1 for number, _ in rows))
+        often = max(_TIMES, cells(in_rest) + 1, *(cells(times(row.count)) + 1 for _, row in rows))
+        fixed = number + often + _TIME
+        room = width - fixed - 2 - max(cells(row.outcome) for _, row in rows)
+        wanted = max(len(_TITLE), cells(summary), *(cells(_name(row)) for _, row in rows))
+        return cls(number, min(wanted, max(room, min(_NARROWEST, width - fixed))), often)
+
+    @property
+    def indent(self) -> str:
+        return " " * self.number
+
+    def end(self, often: str, time: str) -> str:
+        """How often and how long; the longest lower bounds need the space of `≥ ` and a column of the other number."""
+        shown = f" {time:>{_TIME - 1}}" if cells(time) < _TIME else f" {time.replace('≥ ', '≥')}"
+        return f"{often:>{self.times + _TIME - cells(shown)}}{shown}"
 
 
 def _name(row: Compiled) -> str:
     return f"{row.name}  {row.place}" if row.place else row.name
 
 
-def _row(number: int, row: Compiled, columns: int, width: int, *, whole: bool) -> Iterator[Line]:
+def _row(number: int, row: Compiled, columns: _Columns, width: int, *, whole: bool) -> Iterator[Line]:
     style = Style.ERROR if row.has_errors else Style.STRONG
-    name = shorten(_name(row), columns)
-    line = f"{times(row.count):>{_TIMES}}{row.time:>{_TIME}}"
-    begin = pad(f"{number}", len(_INDENT))
-    if cells(f"{begin}{pad(name, columns)}{line}  {row.outcome}") <= width:
-        yield [(begin, Style.DIM), (pad(name, columns), style), (f"{line}  {row.outcome}".rstrip(), Style.PLAIN)]
+    name = pad(shorten(_name(row), columns.name), columns.name)
+    end = columns.end(times(row.count), row.time)
+    begin, indent = pad(f"{number}", columns.number), columns.indent
+    if cells(f"{begin}{name}{end}  {row.outcome}") <= width:
+        yield [(begin, Style.DIM), (name, style), (f"{end}  {row.outcome}".rstrip(), Style.PLAIN)]
     else:
-        yield [(begin, Style.DIM), (pad(name, columns), style), (line, Style.PLAIN)]
-        yield from ([(f"{_INDENT}{piece}", Style.PLAIN)] for piece in broken(row.outcome, width - len(_INDENT)))
+        yield [(begin, Style.DIM), (name, style), (end, Style.PLAIN)]
+        yield from ([(f"{indent}{piece}", Style.PLAIN)] for piece in broken(row.outcome, width - columns.number))
     paragraphs = list(_counted(_paragraphs(row.findings)))
     if not whole and len(paragraphs) > _MOST_PARAGRAPHS:
         more = plural(len(paragraphs) - _MOST_PARAGRAPHS + 1, "further finding")
         paragraphs[_MOST_PARAGRAPHS - 1 :] = [(words(f"{more}; show FILE {number} has all"), Style.PLAIN)]
     paragraphs += [(paragraph, Style.PLAIN) for paragraph in (*_slowest_engine(row), *_longest_stages(row))]
     for paragraph, style in paragraphs:
-        for text in flowed(_without_name(paragraph, row.name), width - len(_INDENT)):
-            yield [(_INDENT, Style.PLAIN), (text, style)]
+        for text in flowed(_without_name(paragraph, row.name), width - columns.number):
+            yield [(indent, Style.PLAIN), (text, style)]
 
 
 def _counted(paragraphs: Iterable[tuple[Paragraph, Style]]) -> Iterator[tuple[Paragraph, Style]]:

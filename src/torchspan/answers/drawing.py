@@ -21,6 +21,8 @@ from torchspan.traces import Node, Run, Span, Trace, by_run, trees
 
 MOST_PARTS = 10
 """Waterfalls of one row that are drawn when not all are asked for."""
+_MOST_AROUND = 20
+"""Spans around a slow one that its line names."""
 _EMPTY: Line = [("", Style.PLAIN)]
 
 
@@ -147,7 +149,8 @@ class Drawing:
             for trace in row.traces:
                 numbers.setdefault(id(trace), []).append(number)
         draws_all = choice.unfolds or choice.draws_all or choice.number
-        shown = rows if draws_all else [row for row in rows[:MOST_ROWS] if row[1].news] or rows[:1]
+        worst = [row for row in rows[:MOST_ROWS] if row[1].news or row[1].has_errors]  # what did not end says nothing
+        shown = rows if draws_all else worst or rows[:1]
         drawn: set[int] = set()
         for number, row in shown:
             traces = _of_row(row, choice)
@@ -161,7 +164,8 @@ class Drawing:
             more = len(row.traces) - len(traces)
             if more:
                 how = f"show FILE {number} --all" if choice.number else f"show FILE {number}"
-                yield [[(f"{plural(more, 'more trace')} of part {number}; {how} draws all", Style.DIM)]]
+                line = f"{plural(more, 'more trace')} of part {number}; {how} draws all"
+                yield [[(text, Style.DIM)] for text in broken(line, width)]
 
     def _slowest(self, most: int, width: int) -> Iterator[Iterable[Line]]:
         """The spans that ran longest while nothing inside them did, with the spans around them."""
@@ -177,9 +181,10 @@ class Drawing:
 
 def _slow_line(node: Node, whole_ns: int, width: int) -> Line:
     path, above = [], node.parent
-    while above is not None:
+    while above is not None and len(path) < _MOST_AROUND:
         path.append(_labels.short(above.span))
         above = above.parent
+    path += ["…"] if above is not None else []
     own = node.self_ns()
     begin = f"{duration(own):>9} {share(own, whole_ns):>5}  "
     around = f"  in {' → '.join(reversed(path))}" if path else ""
