@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from torchspan import phase, semconv
-from torchspan.answers._answer import Answer, Why, settings_of, words
 from torchspan.answers._attributes import strings
 from torchspan.answers._findings import CacheResult
+from torchspan.answers._wording import Why, settings_of, words
 from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import plural
 from torchspan.traces import Node
@@ -84,12 +84,6 @@ def together(results: Iterable[CacheResult]) -> Paragraph:
     sentences = ", ".join(result.sentence for result in every)
     remedies = dict.fromkeys(result.remedy for result in every if result.remedy)
     return words("; ".join([sentences, *remedies]))
-
-
-def cache_answers(nodes: list[Node]) -> list[Answer]:
-    """At most one: what the engine cache did, and what would change it."""
-    results = cache_results(nodes)
-    return [Answer("Cache", (together(results),))] if results else []
 
 
 def _outcomes(nodes: list[Node], of: phase.Phase) -> Counter[tuple[str, str]]:

@@ -15,10 +15,14 @@ class Finding:
     Attributes:
         sentence_pieces: The sentence in pieces.
         remedy_pieces: What would change it, in pieces; empty if nothing is known.
+        details: Further paragraphs: the operator, the place, the arguments.
+        joint: What stands between sentence and remedy.
     """
 
     sentence_pieces: Paragraph = field(repr=False)
     remedy_pieces: Paragraph = field(default=(), repr=False)
+    details: tuple[Paragraph, ...] = field(default=(), repr=False)
+    joint: str = field(default=";", repr=False)
 
     @property
     def sentence(self) -> str:
@@ -29,11 +33,6 @@ class Finding:
     def remedy(self) -> str:
         """What would change it; empty if nothing is known."""
         return " ".join(self.remedy_pieces)
-
-    @property
-    def joint(self) -> str:
-        """What stands between sentence and remedy."""
-        return ";"
 
     @property
     def paragraph(self) -> Paragraph:
@@ -59,11 +58,6 @@ class Stage(Finding):
     s: float
     calls: int
     in_workers: bool = False
-
-    @property
-    def joint(self) -> str:
-        """What stands between sentence and remedy."""
-        return ":"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,11 +160,6 @@ class Recompile(Finding):
     count: int
     limit: str
 
-    @property
-    def joint(self) -> str:
-        """What stands between sentence and remedy."""
-        return ", or" if self.limit else ":"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Break(Finding):
@@ -200,7 +189,6 @@ class Failure(Finding):
         message: Its message; empty where it is not recorded.
         stage: What failed, such as `build_engine`.
         is_caught: Whether torch.compile caught it and runs the function eagerly.
-        details: Further paragraphs: the operator, the place, the arguments.
         count: Failures at the same time, this one included.
     """
 
@@ -209,7 +197,6 @@ class Failure(Finding):
     stage: str
     is_caught: bool
     count: int = 1
-    details: tuple[Paragraph, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,8 +208,3 @@ class Sizes(Finding):
     """
 
     is_outside: bool
-
-    @property
-    def joint(self) -> str:
-        """What stands between sentence and remedy."""
-        return ":"

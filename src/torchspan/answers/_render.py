@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 from torchspan import semconv
 from torchspan.answers import _labels
-from torchspan.answers._answer import lines
 from torchspan.answers._attributes import number
 from torchspan.answers._folded_rows import Fold, Row, folded, rows
 from torchspan.answers._labels import SEPARATOR, Fact
 from torchspan.answers._scene import Scene
-from torchspan.answers._trace_answers import answers
-from torchspan.answers.lines import Line, Style, broken, cells, pad, shorten
+from torchspan.answers._stages import own_time
+from torchspan.answers.lines import Line, Style, broken, cells, flowed, pad, shorten
 from torchspan.answers.units import duration, plural, size, times
 from torchspan.traces import Attributes, Node, Run, Span, Trace
 
 _DURATION = 9
+_OWN_TIME = "Own time  "
 _STAND_IN = "stand-in"
 _CHAIN = " → "
 """Between the names of spans that share a line."""
@@ -80,8 +80,9 @@ def waterfall(trace: Trace, width: int, scene: Scene, head: str = "", *, unfolds
     yield from title(head, spans[0].resource, trace.start_ns, plural(len(spans), "span"), width)
     for row in shown:
         yield from _row(row, scale, "", "")
-    for answer in answers(trace):
-        yield from lines(answer, width)
+    texts = (text for paragraph in own_time(list(trace.nodes())) for text in flowed(paragraph, width - len(_OWN_TIME)))
+    for index, text in enumerate(texts):
+        yield [(" " * len(_OWN_TIME) if index else _OWN_TIME, Style.STRONG), (text, Style.PLAIN)]
 
 
 def program(run: Run, width: int, scene: Scene, drawn: Container[int]) -> Iterator[Line]:

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from torchspan.answers._answer import listed, words
 from torchspan.answers._cache_answer import together as cache_together
 from torchspan.answers._compiled import Compiled
 from torchspan.answers._fallback_answer import together
 from torchspan.answers._findings import CacheResult, Failure, Fallback, Finding
 from torchspan.answers._stages import NOTABLE, NOTABLE_NS
+from torchspan.answers._wording import listed, words
 from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowed, pad, shorten
 from torchspan.answers.units import duration, plural, times
 
@@ -126,16 +126,19 @@ def _paragraphs(findings: Sequence[Finding]) -> Iterator[tuple[Paragraph, Style]
     for finding in findings:
         if isinstance(finding, Fallback):
             reasons.setdefault(finding.reason, []).append(finding)
-        elif isinstance(finding, CacheResult) and finding.outcome != "disabled":
+        elif isinstance(finding, CacheResult):
             caches.setdefault(finding.cache, []).append(finding)
     for finding in findings:
         if isinstance(finding, Fallback):
             same = reasons.pop(finding.reason, None)
             if same is not None:
                 yield ("in", "PyTorch:", *together(same)), Style.FALLBACK
+                yield from ((detail, Style.FALLBACK) for detail in finding.details)
+        elif isinstance(finding, Failure) and not finding.is_caught:
+            paragraphs = (finding.sentence_pieces, *finding.details, finding.remedy_pieces)
+            yield from ((paragraph, Style.ERROR) for paragraph in paragraphs if paragraph)
         elif not isinstance(finding, CacheResult):
-            is_error = isinstance(finding, Failure) and not finding.is_caught
-            yield finding.paragraph, Style.ERROR if is_error else Style.FALLBACK
+            yield finding.paragraph, Style.FALLBACK
     for cache, results in caches.items():
         yield (*words(f"{cache} cache:"), *cache_together(results)), Style.PLAIN
 
