@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchspan import phase, semconv
-from torchspan.answers._attributes import strings
+from torchspan.answers._attributes import number, strings
 from torchspan.answers._findings import CacheResult
 from torchspan.answers._wording import Why, settings_of, words
 from torchspan.answers.lines import Paragraph
-from torchspan.answers.units import plural
+from torchspan.answers.units import duration, plural
 from torchspan.traces import Node
 
 _C = semconv.CacheReason
@@ -48,10 +48,15 @@ WHY = {
     _C.WRITE_FAILED: Why("write failed", "make the folder writable"),
     _C.INSERT_RAISED: Why("raised", "correct the cache"),
 }
-_PLURALS = {"hit": "hits", "miss": "misses"}
+_PLURALS = {"hit": "hits", "miss": "misses", "bypass": "bypasses"}
 
 
 def cache_results(nodes: list[Node]) -> list[CacheResult]:
+    """What the engine cache, and the caches of torch.compile, did."""
+    return [*_engine_cache_results(nodes), *_compile_cache_results(nodes)]
+
+
+def _engine_cache_results(nodes: list[Node]) -> list[CacheResult]:
     """What the engine cache did with each engine; from conversions, which all say it, or else from the lookups that were seen."""
     conversions = sum((_outcomes(nodes, conversion) for conversion in phase.CONVERSIONS), Counter[tuple[str, str]]())
     looked = conversions or _outcomes(nodes, phase.CACHE_LOOKUP)
@@ -76,6 +81,38 @@ def cache_results(nodes: list[Node]) -> list[CacheResult]:
         )
         for (outcome, reason), count in sorted((looked + stored).items())
     ]
+
+
+_COMPILE_CACHES = (
+    (
+        "aotautograd",
+        semconv.AOTAUTOGRAD_CACHE,
+        semconv.AOTAUTOGRAD_CACHE_BYPASS_REASON,
+        semconv.AOTAUTOGRAD_CACHE_SAVED,
+    ),
+    ("inductor", semconv.INDUCTOR_CACHE, semconv.INDUCTOR_CACHE_BYPASS_REASON, semconv.INDUCTOR_CACHE_SAVED),
+)
+_KEEP = "keep the folder of TORCHINDUCTOR_CACHE_DIR, and the next run hits"
+
+
+def _compile_cache_results(nodes: list[Node]) -> Iterator[CacheResult]:
+    """What the caches of torch.compile did with each graph."""
+    attributes = [node.span.attributes for node in nodes]
+    for cache, outcome_key, reason_key, saved_key in _COMPILE_CACHES:
+        lookups = [lookup for lookup in attributes if outcome_key in lookup]
+        counts = Counter((str(lookup[outcome_key]), str(lookup.get(reason_key, ""))) for lookup in lookups)
+        for (outcome, reason), count in sorted(counts.items()):
+            saved = [number(lookup, saved_key) or 0.0 for lookup in lookups if outcome == "hit" and saved_key in lookup]
+            said = f", which saved {duration(sum(saved) * 1e9)}" if saved else f" ({reason})" if reason else ""
+            yield CacheResult(
+                sentence_pieces=words(f"{plural(count, outcome, _PLURALS.get(outcome, outcome))}{said}"),
+                remedy_pieces=words(_KEEP) if outcome == "miss" else (),
+                cache=cache,
+                outcome=outcome,
+                reason=reason,
+                count=count,
+                saved_s=sum(saved) if saved else None,
+            )
 
 
 def together(results: Iterable[CacheResult]) -> Paragraph:

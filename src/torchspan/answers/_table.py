@@ -21,6 +21,7 @@ _MOST_PARAGRAPHS = 6
 """Of a row; the others are counted."""
 _NUMBER, _TIMES, _TIME, _NARROWEST = 3, 6, 10, 24
 _TITLE, _TITLE_OF_OTHERS = "what was compiled", "what was recorded"
+_CACHES = {"aotautograd": "AOTAutograd's", "inductor": "Inductor's"}
 _LARGEST = 3
 """Stages that a row names."""
 
@@ -140,7 +141,7 @@ def _paragraphs(findings: Sequence[Finding]) -> Iterator[tuple[Paragraph, Style]
         elif not isinstance(finding, CacheResult):
             yield finding.paragraph, Style.FALLBACK
     for cache, results in caches.items():
-        yield (*words(f"{cache} cache:"), *cache_together(results)), Style.PLAIN
+        yield (*words(f"{_CACHES.get(cache, cache)} cache:"), *cache_together(results)), Style.PLAIN
 
 
 def _slowest_engine(row: Compiled) -> Iterator[Paragraph]:
