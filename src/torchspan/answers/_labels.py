@@ -19,6 +19,8 @@ SEPARATOR = " · "
 _NOTABLE_STEP = 0.05
 _LONG_NS, _NOTABLE_WAIT = 100_000_000, 0.1
 """From which duration on, and from which share of it as a difference, the time on the processor is said."""
+_WAITING = frozenset({phase.COMPILE_PHASE.name, phase.COMPILE_WORKER.name, phase.COMPILE_WAIT.name})
+"""Work that waits for other processes anyway; the frame around it says how much."""
 _MOST_INPUTS = 3
 _MOST_LOGGED = 2
 _SAID_BY_ALL = ("torch_tensorrt.", "tensorrt.", "torch.", f"{phase.OBSERVED.name} ")

@@ -17,7 +17,7 @@ from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowe
 from torchspan.answers.units import duration, plural, times
 
 MOST_ROWS = 10
-_MOST_PARAGRAPHS = 6
+_MOST_PARAGRAPHS = 8
 """Of a row; the others are counted."""
 _NUMBER, _TIMES, _TIME, _NARROWEST = 3, 6, 10, 24
 _TITLE, _TITLE_OF_OTHERS = "what was compiled", "what was recorded"
