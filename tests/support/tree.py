@@ -82,7 +82,7 @@ def S(name, attributes, *children):
     return Tree(name, attributes, list(children))
 
 
-def _without_clocks(attributes):
+def without_clocks(attributes):
     """Attributes without the times on the processor, which are on spans of at least 1 ms: their own tests look at them."""
     return {key: value for key, value in attributes.items() if not key.startswith("torchspan.cpu.")}
 
@@ -90,7 +90,7 @@ def _without_clocks(attributes):
 def trees(spans):
     """Finished spans as trees, roots in the order of their starts, without times on the processor."""
     ordered = sorted(spans, key=lambda span: (span.start_time, -(span.end_time or 0)))
-    nodes = {span.context.span_id: Tree(span.name, _without_clocks(span.attributes), []) for span in ordered}
+    nodes = {span.context.span_id: Tree(span.name, without_clocks(span.attributes), []) for span in ordered}
     roots = []
     for span in ordered:
         parent = nodes.get(span.parent.span_id) if span.parent else None

@@ -189,8 +189,9 @@ class Event:
         now_ns = self.anchor.now_ns()
         earliest_ns = 0 if parent is None else parent.start_ns
         self.start_ns: int = now_ns if at_ns is None else max(earliest_ns, min(at_ns, now_ns))
-        self.processor = ProcessorClock(phase) if phase.keep and at_ns is None else None
-        """The clocks of the processor at its start. None for frequent work, and for work that was opened after its start."""
+        self.processor = ProcessorClock(phase) if phase.keep and placement.is_current and at_ns is None else None
+        """The clocks of the processor at its start. None for frequent work, for work that the thread does not do itself, and for
+        work that was opened after its start, unless its source sets them."""
         self.processor_time = ProcessorTime()
         """What it took of the processor. Known after its end."""
         self.is_open = True

@@ -94,8 +94,8 @@ AOTAUTOGRAD_CACHE_KEY_PARTS = Attribute(
     "string[]",
     "Names of the parts of the key, as PyTorch calls them (at most 64). More than 16 parts of one name are one part, "
     "such as `example_inputs[*]` and `inductor_config[triton.*]`; a setting that was changed is a part of its own. "
-    "`others` has the parts beyond the limit. PyTorch 2.12 and later report parts only while AOTAutograd's debug log is "
-    "on.",
+    "`others` has the parts beyond the limit. PyTorch 2.12 and later report parts only while AOTAutograd's debug log "
+    "is on.",
     *_COMPILED,
     kind=KeyPart(),
 )

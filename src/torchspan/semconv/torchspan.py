@@ -90,8 +90,8 @@ CPU_THREAD_TIME = Attribute(
     "torchspan.cpu.thread_time",
     "double",
     "Seconds that the thread of the work was on the processor, from 1 ms on. For the rest of the span's duration it "
-    "waited: for a device, a disk, a lock, or other threads and processes. Absent if the work ended in another thread, "
-    "and if torchspan noticed it only after its start.",
+    "waited: for a device, a disk, a lock, or other threads and processes. Absent if other threads or processes do "
+    "the work, and if torchspan noticed it only after its start.",
     *_CLOCKED,
 )
 CPU_PROCESS_TIME = Attribute(

@@ -350,7 +350,8 @@ class Frames:
         return self._materialized(len(open_) - 1) if open_ else None
 
     def enter(self, worker: Event) -> None:
-        """Assign the reports in this thread to `worker`, until `leave`."""
+        """Assign the reports in this thread, and its time on the processor, to `worker`, until `leave`."""
+        worker.processor = ProcessorClock(worker.phase)
         self._thread.open.append(_OpenWorker(worker.phase.name, worker))
 
     def leave(self, worker: Event) -> None:
