@@ -80,13 +80,13 @@ def test_a_provider_that_fails_is_logged_and_does_not_raise(instrument, provider
     assert "secret" not in " ".join(record.getMessage() for record in caplog.records if record.levelname != "DEBUG")
 
 
-def test_a_provider_that_says_that_it_did_not_deliver_is_believed(instrument, provider, monkeypatch):
+def test_a_provider_that_returns_false_has_not_delivered(instrument, provider, monkeypatch):
     monkeypatch.setattr(provider, "force_flush", lambda _timeout_ms: False)
     instrument()
     assert torchspan.flush() is False
 
 
-def test_a_provider_is_told_how_long_it_may_take(instrument, provider, monkeypatch):
+def test_a_provider_receives_how_long_it_may_take(instrument, provider, monkeypatch):
     allowed_ms = []
     monkeypatch.setattr(provider, "force_flush", allowed_ms.append)
     instrument()

@@ -37,7 +37,7 @@ def test_a_wrong_argument_is_named_with_its_value(call, message):
 
 
 @pytest.mark.parametrize("timeout", [-1, 86_401, float("inf"), float("nan")])
-def test_a_timeout_of_flush_that_is_no_duration_is_refused(timeout):
+def test_a_timeout_of_flush_outside_its_range_is_refused(timeout):
     expected = f"timeout must be 0 to 86400 seconds, not {timeout}"
     assert message_of(lambda: torchspan.flush(timeout), ValueError) == expected
 

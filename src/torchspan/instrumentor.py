@@ -346,8 +346,8 @@ def flush(timeout: float = 5.0) -> bool:
         timeout: Seconds after which it returns at the latest, 0 to 86400. The export continues in daemon threads.
 
     Returns:
-        Whether everything was exported in time. False if a provider failed, said so, or took longer. The batch processors of
-        OpenTelemetry's SDK do not say so if their exporter was refused: they log that.
+        Whether everything was exported in time. False if a `force_flush` failed, returned False, or took longer. The batch processors
+        of OpenTelemetry's SDK return True also if their exporter was refused, and log that.
 
     Raises:
         TypeError: `timeout` is not a number.

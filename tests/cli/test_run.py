@@ -221,7 +221,7 @@ def test_nothing_to_run_is_a_usage_error(torchspan):
     assert torchspan("run", "--") == (2, "", message)
 
 
-def test_a_program_that_imports_no_observed_library_says_so(shell):
+def test_a_program_that_imports_no_observed_library_has_that_as_its_reason(shell):
     result = shell("run", "--", sys.executable, "-c", "print('hello')")
 
     assert (result.returncode, result.stdout) == (0, "hello\n")
@@ -248,7 +248,7 @@ COMPILES = "import torch\ntorch.compile(lambda x: x + 1, backend='eager')(torch.
     ],
     ids=["plain torch", "disabled"],
 )
-def test_a_torch_program_of_which_nothing_was_compiled_is_told_why(shell, text, variables, reason):
+def test_a_torch_program_that_compiled_nothing_has_its_reason(shell, text, variables, reason):
     (shell.folder / "app.py").write_text(text)
     result = shell("run", "--quiet", "--", sys.executable, "app.py", env={**os.environ, **variables})
 

@@ -59,6 +59,11 @@ class CapturedTrace(Report):
     show the answers and the waterfalls, without whole texts.
     """
 
+    _WHERE_OTHERS_ARE = (
+        " Spans from before the block, or before the test, are not included: compile inside the block, or use capture() in the "
+        "fixture that compiles."
+    )
+
     def __init__(self) -> None:
         self._ended: list[_Ended] = []
         self._traces: tuple[int, list[Trace]] = (0, [])
