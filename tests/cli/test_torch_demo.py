@@ -27,7 +27,14 @@ def demo(python, folder, *words, **environment):
 
 @pytest.mark.slow
 def test_it_trains_and_shows_a_graph_break_and_a_recompilation(tmp_path):
-    done = demo(sys.executable, tmp_path, "--torch-compile", "--output", tmp_path / "demo.jsonl")
+    done = demo(
+        sys.executable,
+        tmp_path,
+        "--torch-compile",
+        "--output",
+        tmp_path / "demo.jsonl",
+        TORCHINDUCTOR_CACHE_DIR=str(tmp_path),
+    )
 
     assert (done.returncode, done.stdout) == (0, "")
     assert "demo: training with torch.compile on the CPU, backend inductor …\n" in done.stderr
