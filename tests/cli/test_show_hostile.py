@@ -9,10 +9,11 @@ import unicodedata
 import pytest
 
 from torchspan import semconv
-from torchspan.answers._printable import LONGEST
 from torchspan.answers.lines import cells, printable
 
 TRACE = "ab" * 16
+LONGEST = 4_096
+"""Characters of a text that are drawn."""
 MANY_DIGITS = int("9" * 4000)
 NUMBERS = {
     "4,000 digits": MANY_DIGITS,

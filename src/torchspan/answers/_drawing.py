@@ -180,7 +180,8 @@ class Drawing:
 
 
 def _slow_line(node: Node, whole_ns: int, width: int) -> Line:
-    path, above = [], node.parent
+    path: list[str] = []
+    above = node.parent
     while above is not None and len(path) < _MOST_AROUND:
         path.append(_labels.short(above.span))
         above = above.parent
