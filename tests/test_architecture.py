@@ -18,6 +18,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 VOCABULARY = {"phase", "semconv"}
 ALLOWED = {
     "_base": set(),
+    "answers": VOCABULARY | {"traces"},
     "_files": set(),
     "_sampling": {"_base"},
     "_context": {"_base"},

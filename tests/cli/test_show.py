@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from opentelemetry import trace
 
+from torchspan import cli
 from torchspan import semconv as s
-from torchspan.answers import _cache_answer
 from torchspan.semconv import FallbackReason
 
 FALLBACK = {
@@ -206,17 +206,14 @@ main                                                  ################    2.00 s
 
 def on_a_terminal(path, monkeypatch, **environ):
     """What `torchspan show` writes to a terminal of 80 columns."""
-    from torchspan.answers._drawing import Drawing
-    from torchspan.cli._terminal import Terminal
-    from torchspan.traces import read
-
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "80")
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     reader, writer = pty.openpty()
     with os.fdopen(writer, "w", encoding="utf-8") as stream:
-        Terminal(stream).write(Drawing.of(read(path).records).lines(80))
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert cli.main(["show", path]) == 0
     text = b""
     try:
         while chunk := os.read(reader, 65536):
@@ -671,11 +668,6 @@ def test_a_miss_says_by_which_setting_an_entry_was_missed(recording, shown):
         "Cache     1 miss (an entry for other settings: optimization_level 3 there, 2",
         "          here); compile with the same to use it",
     ]
-
-
-def test_every_reason_of_the_cache_is_put_into_words():
-    reasons = {value for name, value in vars(s.CacheReason).items() if name.isupper()}
-    assert set(_cache_answer.WHY) == reasons
 
 
 def test_a_lookup_that_passed_over_an_entry_is_not_a_fallback_to_pytorch(recording, shown):

@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames of torch.compile in the waterfall."""
 
-from types import SimpleNamespace
-
-import pytest
-
 from torchspan import semconv as s
-from torchspan.answers import _frame_answer as _frames
 
 
 def test_the_line_of_a_frame_names_the_function_and_why_it_was_compiled_again(recording, shown):
@@ -48,25 +43,3 @@ def test_a_wait_says_for_which_frames_another_thread_was_waited(recording, shown
         "torch.compile_wait · for 0/0, 1/0",
         "torch.compile_wait",
     ]
-
-
-@pytest.mark.parametrize(
-    ("outcome", "notes"),
-    [
-        ("compiled", []),
-        ("failed", []),
-        ("skipped", ["runs eagerly"]),
-        ("limit", ["runs eagerly from now on: the recompile limit is reached"]),
-        ("fallen_back", ["fell back to eager"]),
-    ],
-)
-def test_a_frame_that_runs_eagerly_is_marked(outcome, notes):
-    span = SimpleNamespace(name="torch.compile_frame", attributes={s.FRAME_OUTCOME: outcome}, events=[])
-    assert _frames.notes(span) == notes
-
-
-def test_each_graph_break_is_named_with_its_place_and_class():
-    facts = {s.CODE_FILE: "model.py", s.CODE_LINE: 41, s.GRAPH_BREAK_CLASS: "data_dependent_branch"}
-    events = [SimpleNamespace(name=s.GRAPH_BREAK_EVENT, attributes=each) for each in (facts, {})]
-    span = SimpleNamespace(name="torch.compile_frame", attributes={}, events=events)
-    assert _frames.notes(span) == ["graph break at model.py:41: data-dependent branch", "graph break: other"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the work of `torchspan show` and what it holds grow with a file: in proportion. Counted, not timed."""
 
+import contextlib
 import io
 import json
 import tracemalloc
@@ -8,8 +9,7 @@ import tracemalloc
 import pytest
 
 from support.steps import lines_run
-from torchspan.answers._drawing import Choice, Drawing
-from torchspan.cli._terminal import Terminal
+from torchspan import cli
 from torchspan.traces import read
 
 TRACE = "ab" * 16
@@ -133,9 +133,10 @@ def written(tmp_path):
     return call
 
 
-def shown(path, **choice):
+def shown(path, *words):
     out = io.StringIO()
-    Terminal(out).write(Drawing.of(read(path).records).lines(80, Choice(**choice)))
+    with contextlib.redirect_stdout(out):
+        assert cli.main(["show", path, *words]) == 0
     return out.getvalue().splitlines()
 
 
@@ -148,10 +149,10 @@ def test_four_times_as_much_takes_about_four_times_as_many_steps(written, shape)
     assert large < 4.5 * small
 
 
-@pytest.mark.parametrize("choice", [{"unfolds": True}, {"draws_all": True}, {"number": 1}, {"slowest": 1_200}])
+@pytest.mark.parametrize("words", [["--all"], ["1"], ["--slowest", "1200"], ["--json"]])
 @pytest.mark.parametrize("shape", [chain, siblings, names, one_span_each, functions])
-def test_so_it_does_where_more_is_drawn(written, shape, choice):
-    small, large = (lines_run(lambda path: shown(path, **choice), written(shape(count))) for count in (300, 1_200))
+def test_so_it_does_where_more_is_drawn(written, shape, words):
+    small, large = (lines_run(lambda path: shown(path, *words), written(shape(count))) for count in (300, 1_200))
     assert large < 5 * small
 
 

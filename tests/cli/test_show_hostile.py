@@ -13,6 +13,8 @@ from torchspan.answers.lines import cells, printable
 from torchspan.answers.printable_spans import LONGEST
 
 TRACE = "ab" * 16
+LONGEST = 4_096
+"""Characters of a text that are drawn."""
 MANY_DIGITS = int("9" * 4000)
 NUMBERS = {
     "4,000 digits": MANY_DIGITS,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: RUF001
 # The multiplication sign is part of the expected output.
-"""Files of `torchspan run`: the whole program on one picture, and what had not ended when it was killed."""
+"""Files of `torchspan run`: what the program did, its parts, and what had not ended when it was killed."""
 
 import pytest
 from opentelemetry.trace import SpanKind, Status, StatusCode
@@ -35,7 +35,7 @@ def compilation(run, start_ms, **options):
     return compiled
 
 
-def test_a_program_is_one_picture_and_what_took_its_time_stands_below_it(run, show):
+def a_program_with_imports(run):
     for module, start_ms, end_ms in (("torch", 100, 2100), ("torch_tensorrt", 2100, 3000)):
         imported = run.span("torchspan.import", start_ms, end_ms, {s.IMPORT_MODULE: module}, parent=RUN)
     run.span("torchspan.import", 2900, 2950, {s.IMPORT_MODULE: "tensorrt"}, parent=imported)
@@ -43,26 +43,56 @@ def test_a_program_is_one_picture_and_what_took_its_time_stands_below_it(run, sh
     compilation(run, 3200, parent=RUN)
     write_run(run.path, 0, 6000, process_exit_code=0)
 
-    assert (
-        show()
-        == """\
-trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 8 spans
-torchspan.run · app.py  exit 0                        ████████████████    6.00 s
-├─ torchspan.import · torch                           █████               2.00 s
-├─ torchspan.import · torch_tensorrt  1 span inside        ██             900 ms
-├─ torch.export  12 nodes                                     ▏           150 ms
-└─ torch_tensorrt.compile · ConvNet                           ██          801 ms
 
-trace feed0000000000000000000000000001 · 2026-11-21 10:42:43Z · 3 spans
+FIRST_SCREEN = """\
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · exit 0
+   what was compiled times      time
+1  ConvNet              ×1    801 ms
+   time: build_engine 600 ms, lower 200 ms, compile 1.00 ms
+   build_engine: the engine cache keeps engines between processes:
+   immutable_weights=False, cache_built_engines=True, reuse_cached_engines=True
+2  torch.export         ×1    150 ms
+program 6.00 s: builds 0.60, other compilation 0.35, imports 2.90, rest 2.15
+"""
+WATERFALL = """\
+part 1 · app.py · 2026-11-21 10:42:43Z · 3 spans
 torch_tensorrt.compile · ConvNet                      ████████████████    801 ms
 ├─ torch_tensorrt.lower                               ████                200 ms
 └─ tensorrt.build_engine                                 ████████████     600 ms
 Own time  build_engine 600 ms 75 %, lower 200 ms 25 %, compile 1.00 ms <1 %
+          build_engine: the engine cache keeps engines between processes:
+          immutable_weights=False, cache_built_engines=True,
+          reuse_cached_engines=True
+"""
+
+
+def test_what_was_compiled_and_the_programs_time_come_first_then_the_worst_part(run, show):
+    a_program_with_imports(run)
+    assert show() == f"{FIRST_SCREEN}\n{WATERFALL}"
+
+
+def test_all_draws_the_whole_program_with_its_imports_and_each_part(run, show):
+    a_program_with_imports(run)
+
+    assert (
+        show("--all")
+        == f"""\
+{FIRST_SCREEN}
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 8 spans
+torchspan.run · app.py  exit 0                        ████████████████    6.00 s
+├─ torchspan.import · torch                           █████               2.00 s
+├─ torchspan.import · torch_tensorrt  1 span inside        ██             900 ms
+├─ torch.export                                               ▏           150 ms
+└─ torch_tensorrt.compile · ConvNet                           ██          801 ms
+
+{WATERFALL}
+part 2 · app.py · 2026-11-21 10:42:43Z · 1 span
+torch.export  12 nodes                                ████████████████    150 ms
 """
     )
 
 
-def test_traces_of_a_provider_of_the_programs_own_stand_below_the_run_too(run, show):
+def test_traces_of_a_provider_of_the_programs_own_are_parts_of_the_run_too(run, show):
     exported = run.span("torch.export", 0, 150)
     main = run.start("main", 200)
     compilation(run, 200, parent=main, links=[exported.get_span_context()])
@@ -72,11 +102,14 @@ def test_traces_of_a_provider_of_the_programs_own_stand_below_the_run_too(run, s
     assert (
         show()
         == """\
-trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z
-  6 spans in 3 traces
-torchspan.run · app.py  exit 3                        ████████████████    1.25 s
-├─ torch.export                                       ██                  150 ms
-└─ main                                                 █████████████     1.00 s
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · exit 3
+   what was compiled times      time
+1  ConvNet              ×1    801 ms
+   time: build_engine 600 ms, lower 200 ms, compile 1.00 ms
+   build_engine: the engine cache keeps engines between processes:
+   immutable_weights=False, cache_built_engines=True, reuse_cached_engines=True
+2  torch.export         ×1    150 ms
+program 1.25 s: builds 0.60, other compilation 0.35, rest 0.30
 
 trace abc00000000000000000000000000003 · 2026-11-21 10:42:40Z · 4 spans
 main                                                  ████████████████    1.00 s
@@ -85,21 +118,27 @@ main                                                  ████████�
    ├─ torch_tensorrt.lower                            ███                 200 ms
    └─ tensorrt.build_engine                              ██████████       600 ms
 Own time  build_engine 600 ms 60 %, lower 200 ms 20 %, main 199 ms 20 %
+          build_engine: the engine cache keeps engines between processes:
+          immutable_weights=False, cache_built_engines=True,
+          reuse_cached_engines=True
 """
     )
 
 
-def test_a_run_with_one_short_piece_of_work_is_two_lines(run, show):
+def test_a_run_with_one_short_piece_of_work_is_one_row(run, show):
     run.span("work", 100, 200)
     write_run(run.path, 0, 400, process_exit_code=0)
 
     assert (
         show()
         == """\
-trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z
-  2 spans in 2 traces
-torchspan.run · app.py  exit 0                        ████████████████    400 ms
-└─ work                                                   ████            100 ms
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · exit 0
+   what was recorded times      time
+1  work                 ×1    100 ms
+program 0.400 s
+
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 1 span
+work                                                  ████████████████    100 ms
 """
     )
 
@@ -109,9 +148,10 @@ def test_a_name_that_the_sdk_gave_for_want_of_one_is_not_drawn(tmp_path, torchsp
     unnamed.span("work", 100, 200, parent=RUN)
     write_run(unnamed.path, 0, 400, process_exit_code=0)
 
-    _, out, _ = torchspan("show", unnamed.path)
+    _, out, _ = torchspan("show", unnamed.path, "--all")
 
-    assert out.splitlines()[1] == "torchspan.run  exit 0                                 ████████████████    400 ms"
+    assert "unknown" not in out
+    assert "\ntorchspan.run  exit 0                                 ████████████████    400 ms\n" in out
 
 
 def test_the_hundredth_request_is_drawn_as_the_first(run, show):
@@ -123,18 +163,21 @@ def test_the_hundredth_request_is_drawn_as_the_first(run, show):
         run.end(request, 100 * number + 10)
         traces.append(f"{request.get_span_context().trace_id:032x}")
     write_run(run.path, 0, 10_000, process_exit_code=0)
-    out = show()
 
-    first, last = (show("--trace", trace).partition("\n")[2] for trace in (traces[0], traces[-1]))
+    first, last = (show("--trace", trace).partition("\n\n")[2].partition("\n")[2] for trace in (traces[0], traces[-1]))
     assert first == last
-    assert out.count("\ntrace ") == 10
-    assert "├─ GET /predict" in out
-    assert "└─ GET /predict ×97  10.0 ms each · 776 spans inside" in out
     assert (
-        out.split("\n\n")[-1]
-        == """\
-90 more parts; show --part N draws one:
-  GET /predict ×90  10.0 ms to 10.0 ms  parts 11 to 100
+        show()
+        == f"""\
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · exit 0
+   what was recorded times      time
+1  GET /predict       ×100    1.00 s
+   time: execute 800 ms, GET /predict 200 ms
+program 10.00 s
+
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 9 spans
+{first}
+99 more traces of part 1; show FILE 1 draws all
 """
     )
 
@@ -144,7 +187,7 @@ def frame(run, number, start_ms, end_ms, attributes, **names):
     return run.span("torch.compile_frame", start_ms, end_ms, attributes, parent=RUN, **names)
 
 
-def test_a_short_frame_at_its_limit_is_drawn_and_what_is_not_drawn_has_its_news(run, show):
+def test_of_many_frames_the_short_one_at_its_limit_is_drawn_and_all_have_one_row(run, show):
     """Of 17 frames the one at its limit was not drawn, and its line nowhere."""
     size = "tensor 'x' size mismatch at index 0. expected 4, actual "
     for number in range(14):
@@ -160,26 +203,31 @@ def test_a_short_frame_at_its_limit_is_drawn_and_what_is_not_drawn_has_its_news(
             {s.RECOMPILE_CLASS: "size", s.RECOMPILE_REASON: f"{size}12"},
         )
     write_run(run.path, 0, 15_000, process_exit_code=0)
-    pieces = show().split("\n\n")
 
-    assert [piece.splitlines()[1].split("  ")[0] for piece in pieces[1:-1]] == [
-        f"torch.compile_frame · step 0/{number}" for number in (*range(1, 10), 13)
-    ]
-    assert "Recompile limit reached in step: size of argument x, axis 0 (4, then 12)" in " ".join(pieces[-2].split())
     assert (
-        pieces[-1]
+        show()
         == """\
-6 more parts; show --part N draws one:
-  torch.compile_frame · step 0/10  490 ms  part 11
-    Dynamo    Recompiled in step: size of argument x, axis 0 (4, then 10):
-              torch._dynamo.mark_dynamic(x, 0)
-  torch.compile_frame · step 0/11  489 ms  part 12
-    Dynamo    Recompiled in step: size of argument x, axis 0 (4, then 11):
-              torch._dynamo.mark_dynamic(x, 0)
-  torch.compile_frame ×3  100 ms to 488 ms  parts 13 to 14, 16
-    Dynamo    Recompiled in step: size of argument x, axis 0 (4, then 12):
-              torch._dynamo.mark_dynamic(x, 0)
-  torch.compile_frame · step 0/0  500 ms  part 1
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · exit 0
+   what was compiled times      time
+1  step                ×16    7.11 s  runs eagerly
+   Recompile limit reached: size of argument x, axis 0 (4, then 12); calls with
+   others run eagerly until torch._dynamo.config.recompile_limit is larger:
+   torch._dynamo.mark_dynamic(x, 0)
+   Recompiled ×14: size of argument x, axis 0 (4, then 1, 2, 3, 5, …):
+   torch._dynamo.mark_dynamic(x, 0)
+program 15.00 s: other compilation 7.11, rest 7.89
+
+part 1 · app.py · 2026-11-21 10:42:53Z · 1 span
+torch.compile_frame · step 0/13                       ████████████████    487 ms
+   not compiled: tensor 'x' size mismatch at index 0. expected 4, actual 12
+   runs eagerly from now on: the recompile limit is reached
+Dynamo    100 % of this frame is Dynamo itself
+          Recompile limit reached in step: size of argument x, axis 0 (4, then
+          12); calls with others run eagerly until
+          torch._dynamo.config.recompile_limit is larger:
+          torch._dynamo.mark_dynamic(x, 0)
+
+15 more traces of part 1; show FILE 1 draws all
 """
     )
 
@@ -197,15 +245,52 @@ def test_of_several_runs_in_a_file_the_newest_is_drawn_and_the_others_are_counte
     assert (
         show()
         == """\
-trace feed0000001000000000000000000001 · 2026-11-21 10:42:45Z · 2 spans
-torchspan.run · app.py  exit 0                        ████████████████    200 ms
-└─ work                                               ████████            100 ms
+trace feed0000001000000000000000000001 · 2026-11-21 10:42:45Z · exit 0
+   what was recorded times      time
+1  work                 ×1    100 ms
+program 0.200 s
+
+part 1 · app.py · 2026-11-21 10:42:45Z · 1 span
+work                                                  ████████████████    100 ms
 
 1 older run in the file; show --all draws everything
 """
     )
-    assert show("--all").count("\ntorchspan.run ") == 2
-    assert show(newer).count("\ntorchspan.run ") == 2, "several files are all drawn"
+
+
+def test_all_draws_each_run_of_a_file_with_its_own_table_and_numbers_go_on(run, show, tmp_path):
+    run.span("first work", 0, 100, parent=RUN)
+    write_run(run.path, 0, 1000, process_exit_code=1)
+    newer = tmp_path / "newer.jsonl"
+    RunRecording(newer, run_id="newer", first_id=1000).span("work", 5000, 5100, parent=RUN)
+    write_run(newer, 5000, 5200, run_id="newer", process_exit_code=0)
+    newer.write_text(newer.read_text().replace("feed0000000", "feed0000001"))
+    both = """\
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · exit 1
+   what was recorded times      time
+1  first work           ×1    100 ms
+program 1.00 s
+
+part 1 · app.py · 2026-11-21 10:42:40Z · 1 span
+first work                                            ████████████████    100 ms
+
+trace feed0000001000000000000000000001 · 2026-11-21 10:42:45Z · exit 0
+   what was recorded times      time
+2  work                 ×1    100 ms
+program 0.200 s
+
+part 2 · app.py · 2026-11-21 10:42:45Z · 1 span
+work                                                  ████████████████    100 ms
+"""
+
+    assert show(newer) == both, "several files are all drawn"
+    with open(run.path, "a") as file:
+        file.write(newer.read_text())
+    whole = show("--all")
+    assert [line for line in whole.splitlines() if line in both.splitlines()] == both.replace(
+        "\n\npart", "\n\n\npart"
+    ).splitlines()
+    assert whole.count("\ntorchspan.run · app.py ") == 2
 
 
 def test_what_compile_workers_did_is_work_and_no_share_of_the_frame(run, show):
@@ -233,23 +318,40 @@ Dynamo    10 % of this frame is Dynamo itself
     )
 
 
-def test_each_part_of_a_run_is_drawn_by_its_number(run, show, torchspan):
+def test_a_part_of_a_run_is_drawn_by_its_number_with_all_of_its_traces(run, show, torchspan):
     compilation(run, 0, parent=RUN)
     compilation(run, 2000, parent=RUN)
+    run.span("torch.export", 3000, 3150, parent=RUN)
     write_run(run.path, 0, 4000, process_exit_code=0)
-    whole = show().split("\n\n")
+    row = """\
+   what was compiled times      time
+1  ConvNet              ×2    1.60 s
+   slowest of 2 engines: tensorrt.build_engine: 600 ms
+   time: build_engine 1.20 s, lower 400 ms, compile 2.00 ms
+   build_engine: the engine cache keeps engines between processes:
+   immutable_weights=False, cache_built_engines=True, reuse_cached_engines=True
+"""
 
-    assert [piece.partition(" ·")[0] for piece in whole] == [
-        "trace feed0000000000000000000000000001",
-        "part 1",
-        "part 2",
-    ]
-    assert [show("--part", number).strip() for number in (1, 2)] == [piece.strip() for piece in whole[1:]]
-    assert torchspan("show", run.path, "--part", 3) == (
-        2,
-        "",
-        f"torchspan show: no part 3 in {run.path}; it has parts 1 to 2\n",
+    assert (
+        show(1)
+        == f"{row}\n{WATERFALL.replace('10:42:43Z', '10:42:40Z')}\n{WATERFALL.replace('10:42:43Z', '10:42:42Z')}"
     )
+    assert (
+        show(2)
+        == """\
+   what was compiled times      time
+2  torch.export         ×1    150 ms
+
+part 2 · app.py · 2026-11-21 10:42:43Z · 1 span
+torch.export                                          ████████████████    150 ms
+"""
+    )
+    for number in (0, 3):
+        assert torchspan("show", run.path, number) == (
+            2,
+            "",
+            f"torchspan show: no part {number} in {run.path}; it has parts 1 to 2\n",
+        )
 
 
 def test_a_program_that_died_is_drawn_with_its_signal_and_with_what_did_not_end(run, show):
@@ -264,11 +366,15 @@ def test_a_program_that_died_is_drawn_with_its_signal_and_with_what_did_not_end(
     assert (
         show()
         == """\
-trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 6 spans
-torchspan.run · app.py  died of SIGSEGV               ████████████████    7.10 s
-└─ main  did not end                                  ████████████████  ≥ 7.00 s
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · died of SIGSEGV
+   what was compiled times      time
+1  ConvNet              ×1  ≥ 6.99 s  did not end
+   time: build_engine 6.78 s, lower 200 ms, convert 10.0 ms
+   build_engine: the engine cache keeps engines between processes:
+   immutable_weights=False, cache_built_engines=True, reuse_cached_engines=True
+program 7.10 s: builds 6.78, other compilation 0.21, rest 0.11
 
-trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 5 spans
+part 1 · app.py · 2026-11-21 10:42:40Z · 5 spans
 main  did not end                                     ████████████████  ≥ 7.00 s
 └─ torch_tensorrt.compile · ConvNet  did not end      ████████████████  ≥ 6.99 s
    ├─ torch_tensorrt.lower                            ▏                   200 ms
@@ -276,6 +382,9 @@ main  did not end                                     ████████�
       │  did not end
       └─ tensorrt.build_engine  did not end           ███████████████   ≥ 6.78 s
 Own time  build_engine 6.78 s 97 %, lower 200 ms 3 %, main 10.0 ms <1 %
+          build_engine: the engine cache keeps engines between processes:
+          immutable_weights=False, cache_built_engines=True,
+          reuse_cached_engines=True
 """
     )
 
@@ -290,37 +399,33 @@ def test_processes_are_distinguished_where_there_are_several(run, show, tmp_path
     as_process(tmp_path / "run.jsonl", 17)
     write_run(run.path, 0, 1000, process_exit_code=0)
 
+    first, second = show(other, 1).split("\n\n")[1:]
+    assert first.splitlines()[:3] == [
+        "part 1 · app.py · 2026-11-21 10:42:40Z · 4 spans",
+        "main  process 17                                      ████████████████    1.00 s",
+        "└─ torch_tensorrt.compile · ConvNet                   █████████████       801 ms",
+    ]
+    assert second.splitlines()[:2] == [
+        "part 1 · app.py · 2026-11-21 10:42:40Z · 3 spans",
+        "torch_tensorrt.compile · ConvNet  process 4242        ████████████████    801 ms",
+    ]
     assert (
         show(other)
-        == """\
-trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 8 spans
-torchspan.run · app.py  exit 0                        ████████████████    1.00 s
-├─ main  process 17                                   ████████████████    1.00 s
-└─ torch_tensorrt.compile · ConvNet  process 4242      █████████████      801 ms
-
-part 1 · app.py · 2026-11-21 10:42:40Z · 4 spans
-main  process 17                                      ████████████████    1.00 s
-└─ torch_tensorrt.compile · ConvNet                   █████████████       801 ms
-   ├─ torch_tensorrt.lower                            ███                 200 ms
-   └─ tensorrt.build_engine                              ██████████       600 ms
-Own time  build_engine 600 ms 60 %, lower 200 ms 20 %, main 199 ms 20 %
-
-part 2 · app.py · 2026-11-21 10:42:40Z · 3 spans
-torch_tensorrt.compile · ConvNet  process 4242        ████████████████    801 ms
-├─ torch_tensorrt.lower                               ████                200 ms
-└─ tensorrt.build_engine                                 ████████████     600 ms
-Own time  build_engine 600 ms 75 %, lower 200 ms 25 %, compile 1.00 ms <1 %
-"""
+        .partition("\n\n")[0]
+        .endswith(
+            "\nprogram 1.00 s: builds 0.60, other compilation 0.20, rest 0.20"
+            "\nother threads and processes 0.801 s: builds 0.600, other compilation 0.201"
+        )
     )
 
 
-def test_threads_are_distinguished_where_there_are_several(run, show):
+def test_threads_are_distinguished_where_there_are_several(run, shown):
     main = run.start("main", 0, {"thread.id": 1, "thread.name": "MainThread"})
     run.span("same", 0, 10, {"thread.id": 1, "thread.name": "MainThread"}, parent=main)
     run.span("other", 10, 20, {"thread.id": 2, "thread.name": "worker-1"}, parent=main)
     run.end(main, 20)
 
-    assert show().splitlines()[1:4] == [
+    assert shown(run.path).waterfalls.splitlines()[1:4] == [
         "main  thread MainThread                               ████████████████   20.0 ms",
         "├─ same                                               ████████           10.0 ms",
         "└─ other  thread worker-1                                     ████████   10.0 ms",
@@ -331,7 +436,7 @@ def test_a_compilation_in_a_request_is_marked_and_one_that_outlived_it_names_it(
     request = run.span("GET /predict", 0, 100, kind=SpanKind.SERVER)
     run.span("torch_tensorrt.compile", 150, 200, {s.WHILE_SERVING: True}, links=[request.get_span_context()])
     run.span("torch_tensorrt.compile", 50, 200, links=[request.get_span_context()])
-    out = " ".join(show().split())
+    out = " ".join(show(1).split())
 
     trace_id = f"{request.get_span_context().trace_id:032x}"
     assert f"outlived GET /predict of trace {trace_id} while serving" in out
@@ -343,7 +448,7 @@ def test_a_link_to_what_is_not_in_the_file_names_the_trace(run, show):
     assert "linked to trace feed0000000000000000000000000001" in show()
 
 
-def test_what_tensorrt_logged_is_counted_and_the_first_lines_are_shown(run, show):
+def test_what_tensorrt_logged_is_counted_and_the_first_lines_are_shown(run, shown):
     build = run.start("tensorrt.build_engine", 0)
     for severity, message, count in (
         ("WARNING", "Tactic is slow", 12),
@@ -357,7 +462,7 @@ def test_what_tensorrt_logged_is_counted_and_the_first_lines_are_shown(run, show
     run.end(build, 100)
 
     assert (
-        show()
+        shown(run.path).waterfalls
         == """\
 trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 1 span
 tensorrt.build_engine                                 ████████████████    100 ms
@@ -378,14 +483,14 @@ def test_what_the_span_failed_with_is_not_repeated_from_the_log(run, show):
     assert "engine_build_failed: no profile" in show()
 
 
-def test_shapes_and_ranges_of_inputs_are_drawn_and_not_repeated_below(run, show):
+def test_shapes_and_ranges_of_inputs_are_drawn_and_not_repeated_below(run, shown):
     shapes = {s.INPUT_SHAPES: ["[1..4..8, 16]", "[16]", "[3]", "[4]", "[5]"]}
     traced = run.start("torch_tensorrt.trace", 0, shapes)
     run.span("torch_tensorrt.execute", 0, 10, {s.INPUT_SHAPES: ["[2, 16]"]}, parent=traced)
     run.span("torch_tensorrt.convert", 10, 20, shapes, parent=traced)
     run.end(traced, 20)
 
-    assert show().splitlines()[1:5] == [
+    assert shown(run.path).waterfalls.splitlines()[1:5] == [
         "torch_tensorrt.trace                                  ████████████████   20.0 ms",
         "│  inputs [1..4..8, 16], [16], [3] and 2 more",
         "├─ torch_tensorrt.execute  input [2, 16]              ████████           10.0 ms",
@@ -393,7 +498,7 @@ def test_shapes_and_ranges_of_inputs_are_drawn_and_not_repeated_below(run, show)
     ]
 
 
-def test_an_exception_of_the_users_is_reported_where_it_was_raised_and_its_first_line_alone(run, show):
+def test_an_exception_of_the_users_is_reported_where_it_was_raised_and_its_first_line_alone(run, shown):
     error = ValueError("the first line\nthe second line")
     spans = [run.start("outer", 0)]
     for name in ("middle", "inner"):
@@ -404,7 +509,7 @@ def test_an_exception_of_the_users_is_reported_where_it_was_raised_and_its_first
         run.end(span, 10 + number)
 
     assert (
-        show()
+        shown(run.path).waterfalls
         == """\
 trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 3 spans
 outer  ValueError                                     ████████████████   12.0 ms
@@ -416,7 +521,7 @@ Error     ValueError in inner: the first line
     )
 
 
-def test_each_pass_has_a_line_and_the_shortest_share_one(run, show):
+def test_each_pass_has_a_line_and_the_shortest_share_one(run, shown):
     lower = run.start("torch_tensorrt.lower", 0)
     begin = 0
     for number, us in enumerate([900, 5, 6, 7, *[100] * 14]):
@@ -424,9 +529,8 @@ def test_each_pass_has_a_line_and_the_shortest_share_one(run, show):
         run.span(f"torch_tensorrt.pass {name}", begin, begin + us / 1000, {s.PASS_NAME: name}, parent=lower)
         begin += us / 1000
     run.end(lower, begin)
-    run.span("tensorrt.build_engine", 10, 900)
 
-    lines = show().split("\n\n")[0].splitlines()
+    lines = shown(run.path).waterfalls.splitlines()
     assert lines[2:5] == [
         "├─ torch_tensorrt.pass pass_0                         ██████              900 µs",
         "├─ torch_tensorrt.pass ×3  5.00 µs to 7.00 µs each          ▏            18.0 µs",
@@ -435,20 +539,20 @@ def test_each_pass_has_a_line_and_the_shortest_share_one(run, show):
     assert [line.split()[2] for line in lines[4:18]] == [f"pass_{number}" for number in range(4, 18)]
 
 
-def test_build_phases_of_microseconds_share_a_line_in_a_short_build_too(run, show):
+def test_build_phases_of_microseconds_share_a_line_in_a_short_build_too(run, shown):
     build = run.start("tensorrt.build_engine", 0)
     for number in range(12):
         name = f"Phase {number}"
         run.span(f"tensorrt.build_phase {name}", number / 2, number / 2 + 0.1, {s.BUILD_PHASE_NAME: name}, parent=build)
     run.end(build, 10)
 
-    assert show().splitlines()[1:3] == [
+    assert shown(run.path).waterfalls.splitlines()[1:3] == [
         "tensorrt.build_engine                                 ████████████████   10.0 ms",
         "└─ tensorrt.build_phase ×12  100 µs each              █████████          1.20 ms",
     ]
 
 
-@pytest.mark.parametrize("width", [40, 60, 80])
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_no_line_is_wider_than_the_terminal(run, show, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     parent = run.start("service.with.a.long.name.of_a_main_function", 0, parent=RUN)
@@ -462,10 +566,10 @@ def test_no_line_is_wider_than_the_terminal(run, show, monkeypatch, width):
         compilation(run, 1000 * number)
     run.span("last", 0, 86_000_000_000, parent=first)
     write_run(run.path, 0, 100_000_000_000, process_exit_code=0)
-    out = show()
+    outputs = [show(*words) for words in ([], ["2"], ["--all"], ["--errors"], ["--slowest", "9"])]
 
-    assert max(len(line) for line in out.splitlines()) <= width
-    assert "more parts" in out
+    assert [max(len(line) for line in out.splitlines()) <= width for out in outputs] == [True] * 5
+    assert outputs[1].endswith(" draws all\n")
 
 
 NARROW = """\
@@ -488,13 +592,13 @@ Own time  Determining refit engines
 """
 
 
-def test_a_tree_that_is_deep_for_its_width_has_a_column_for_each_level(run, torchspan, monkeypatch):
+def test_a_tree_that_is_deep_for_its_width_has_a_column_for_each_level(run, shown, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     parent = None
     for number in range(7):
         parent = run.span(f"level {number}", number, 20 - number, {s.NODES_COUNT: 9 - number}, parent=parent)
 
-    assert torchspan("show", run.path)[1].splitlines()[2:9] == [
+    assert shown(run.path).waterfalls.splitlines()[2:9] == [
         "level 0  9 nodes                      ████████████   20.0 ms",
         "└ level 1  8 nodes                    ███████████    18.0 ms",
         " └ level 2  7 nodes                    ██████████    16.0 ms",
@@ -505,7 +609,7 @@ def test_a_tree_that_is_deep_for_its_width_has_a_column_for_each_level(run, torc
     ]
 
 
-def test_at_40_columns_names_and_the_tree_can_still_be_read(run, torchspan, monkeypatch):
+def test_at_40_columns_names_and_the_tree_can_still_be_read(run, shown, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     compiled = run.start("torch_tensorrt.compile", 0, {s.MODEL_CLASS: "Net"})
     lower = run.start("torch_tensorrt.lower", 0, parent=compiled)
@@ -520,4 +624,4 @@ def test_at_40_columns_names_and_the_tree_can_still_be_read(run, torchspan, monk
     run.end(convert, 200)
     run.end(compiled, 200)
 
-    assert torchspan("show", run.path)[1] == NARROW
+    assert shown(run.path).waterfalls == NARROW

@@ -161,6 +161,7 @@ def _processor(span: Span) -> list[str]:
     if (
         cpu_s is None
         or span.duration_ns < _LONG_NS
+        or span.name.partition(" ")[0] in _WAITING
         or abs(cpu_s * 1e9 - span.duration_ns) < _NOTABLE_WAIT * span.duration_ns
     ):
         return []

@@ -51,22 +51,14 @@ class TimeSplit:
         Of runs only the sum is known.
         """
         by_thread = _by_thread(run)
-        main = by_thread.pop(_main_thread(run, by_thread), {})
-        taken: list[_Interval] = []
-        parts_ns = {}
-        for kind in _KINDS:
-            before = _length(_union(taken))
-            taken += main.get(kind, [])
-            parts_ns[kind] = _length(_union(taken)) - before
+        parts_ns = _split(by_thread.pop(_main_thread(run, by_thread), {}))
         runs_s = number(run.span.attributes, semconv.RUN_ENGINES_TIME) or 0.0
         runs_ns = round(runs_s * 1e9) if runs_s < _MOST_S else 0
         left_ns = run.span.duration_ns - sum(parts_ns.values())
         ordered = {_BUILDS: parts_ns[_BUILDS], _OTHER: parts_ns[_OTHER], _IMPORTS: parts_ns[_IMPORTS]}
         parts = {**ordered, "runs": min(runs_ns, left_ns), "rest": left_ns - min(runs_ns, left_ns)}
-        elsewhere = {
-            kind: sum(_length(_union(kinds.get(kind, []))) for kinds in by_thread.values()) / 1e9
-            for kind in (_BUILDS, _OTHER, _IMPORTS)
-        }
+        others_ns = [_split(intervals) for intervals in by_thread.values()]
+        elsewhere = {kind: sum(ns[kind] for ns in others_ns) / 1e9 for kind in (_BUILDS, _OTHER, _IMPORTS)}
         return cls(run.span.duration_ns / 1e9, {name: ns / 1e9 for name, ns in parts.items()}, runs_ns / 1e9, elsewhere)
 
     def lines(self, width: int) -> Iterator[Line]:
@@ -79,6 +71,17 @@ class TimeSplit:
         if elsewhere:
             texts.append(_text("other threads and processes", sum(elsewhere.values()), elsewhere))
         yield from ([(piece, Style.PLAIN)] for text in texts for piece in broken(text, width))
+
+
+def _split(intervals: Mapping[str, list[_Interval]]) -> dict[str, int]:
+    """Nanoseconds of each kind of work in one thread."""
+    taken: list[_Interval] = []
+    parts_ns = {}
+    for kind in _KINDS:
+        before = _length(_union(taken))
+        taken += intervals.get(kind, [])
+        parts_ns[kind] = _length(_union(taken)) - before
+    return parts_ns
 
 
 def _main_thread(run: Run, threads: Collection[_Thread]) -> _Thread:

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the line of a frame says besides its name."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from torchspan import semconv as s
+from torchspan.answers import _frame_answer as _frames
+
+
+@pytest.mark.parametrize(
+    ("outcome", "notes"),
+    [
+        ("compiled", []),
+        ("failed", []),
+        ("skipped", ["runs eagerly"]),
+        ("limit", ["runs eagerly from now on: the recompile limit is reached"]),
+        ("fallen_back", ["fell back to eager"]),
+    ],
+)
+def test_a_frame_that_runs_eagerly_is_marked(outcome, notes):
+    span = SimpleNamespace(name="torch.compile_frame", attributes={s.FRAME_OUTCOME: outcome}, events=[])
+    assert _frames.notes(span) == notes
+
+
+def test_each_graph_break_is_named_with_its_place_and_class():
+    facts = {s.CODE_FILE: "model.py", s.CODE_LINE: 41, s.GRAPH_BREAK_CLASS: "data_dependent_branch"}
+    events = [SimpleNamespace(name=s.GRAPH_BREAK_EVENT, attributes=each) for each in (facts, {})]
+    span = SimpleNamespace(name="torch.compile_frame", attributes={}, events=events)
+    assert _frames.notes(span) == ["graph break at model.py:41: data-dependent branch", "graph break: other"]
