@@ -10,7 +10,6 @@ import pytest
 
 from torchspan import semconv
 from torchspan.answers.lines import cells, printable
-from torchspan.answers.printable_spans import LONGEST
 
 TRACE = "ab" * 16
 LONGEST = 4_096
