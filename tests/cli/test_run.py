@@ -50,7 +50,7 @@ trace ID · DATE · {end}
 1  work                 \N{MULTIPLICATION SIGN}1 TIME
 program TIME
 
-trace ID · DATE · 1 span
+part 1 · app.py · DATE · 1 span
 work  BAR TIME
 """
 
@@ -99,11 +99,7 @@ def test_children_inherit_and_a_file_for_each_process_is_read_as_well(shell, pro
     result = shell("run", "--output", "%p.jsonl", "--", *program(child))
 
     assert len(list(shell.folder.glob("*.jsonl"))) == 3
-    assert re.findall(r"^(?:[├└]─ )?([\w.]+)  ", result.stderr.replace(" · app.py", ""), re.MULTILINE) == [
-        "torchspan.run",
-        "work",
-        "child",
-    ]
+    assert sorted(re.findall(r"^[12]  (\w+)  ", result.stderr, re.MULTILINE)) == ["child", "work"]
 
 
 def test_traces_go_to_the_users_exporter_too(shell, program):
