@@ -26,6 +26,7 @@ from torchspan.cli._what_leaves import Listing
 from torchspan.traces import FileContent, Span, read, strings, trees
 
 _MOST_PROBLEMS = 5
+_MOST_DIGITS = 10
 _TITLE = "Waterfall of a trace, drawn by torchspan"
 _PICTURE = re.compile(rf"<svg [^\n]*\n<title>{_TITLE}</title>".encode())
 """What a file begins with that `--svg` wrote."""
@@ -112,16 +113,21 @@ class ShowCommand:
 
 
 def _positive(text: str) -> int:
-    number = int(text) if text.isascii() and text.isdigit() else 0
+    number = int(text) if _is_number(text) else 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of spans: 1 or more")
     return number
 
 
+def _is_number(text: str) -> bool:
+    """Whether it is a number that something can have; a longer one is no file's name either, and Python does not convert it."""
+    return text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS
+
+
 def _numbered(paths: list[str]) -> tuple[list[str], int | None]:
     """The files, and the number of a row behind them."""
     last = paths[-1]
-    if len(paths) > 1 and last.isascii() and last.isdigit() and not Path(last).exists():
+    if len(paths) > 1 and _is_number(last) and not Path(last).exists():
         return paths[:-1], int(last)
     return paths, None
 
