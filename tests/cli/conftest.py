@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line, and what it writes."""
 
-import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from support import steps
+from support import first_screen, steps
 from support.recording import Recording
 from torchspan import cli
 
@@ -60,15 +59,8 @@ def shown(torchspan):
 
 @pytest.fixture
 def findings(shown):
-    """What the first screen says below a row about what happened, line by line, without the indent: `findings(file)`."""
-
-    def call(path, number=1):
-        lines = shown(path).screen.splitlines()
-        begin = next(index for index, line in enumerate(lines) if line.startswith(f"{number} "))
-        below = [line[3:] for line in itertools.takewhile(lambda line: line.startswith("   "), lines[begin + 1 :])]
-        return list(itertools.takewhile(lambda line: not line.startswith(("slowest of ", "time: ")), below))
-
-    return call
+    """What the first screen says below a row about what happened, line by line: `findings(file)`."""
+    return lambda path, number=1: first_screen.findings(shown(path).screen.splitlines(), number)
 
 
 @pytest.fixture
