@@ -17,13 +17,15 @@ from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowe
 from torchspan.answers.units import duration, plural, times
 
 MOST_ROWS = 10
-_MOST_PARAGRAPHS = 8
+_MOST_FINDINGS = 8
 """Of a row; the others are counted."""
 _NUMBER, _TIMES, _TIME, _NARROWEST = 3, 6, 10, 24
 _TITLE, _TITLE_OF_OTHERS = "what was compiled", "what was recorded"
 _CACHES = {"aotautograd": "AOTAutograd's", "inductor": "Inductor's"}
 _LARGEST = 3
 """Stages that a row names."""
+_Said = tuple[tuple[Paragraph, ...], Style]
+"""What one finding says."""
 
 
 def table(rows: Sequence[tuple[int, Compiled]], width: int, *, whole: bool = False) -> Iterator[Line]:
@@ -94,21 +96,21 @@ def _row(number: int, row: Compiled, columns: _Columns, width: int, *, whole: bo
     else:
         yield [(begin, Style.DIM), (name, style), (end, Style.PLAIN)]
         yield from ([(f"{indent}{piece}", Style.PLAIN)] for piece in broken(row.outcome, width - columns.number))
-    paragraphs = list(_counted(_paragraphs(row.findings)))
-    if not whole and len(paragraphs) > _MOST_PARAGRAPHS:
-        more = plural(len(paragraphs) - _MOST_PARAGRAPHS + 1, "further finding")
-        paragraphs[_MOST_PARAGRAPHS - 1 :] = [(words(f"{more}; show FILE {number} has all"), Style.PLAIN)]
-    paragraphs += [(paragraph, Style.PLAIN) for paragraph in (*_slowest_engine(row), *_longest_stages(row))]
-    for paragraph, style in paragraphs:
-        for text in flowed(_without_name(paragraph, row.name), width - columns.number):
-            yield [(indent, Style.PLAIN), (text, style)]
+    findings = list(_counted(_said(row.findings, row.name)))
+    if not whole and len(findings) > _MOST_FINDINGS:
+        more = plural(len(findings) - _MOST_FINDINGS + 1, "further finding")
+        findings[_MOST_FINDINGS - 1 :] = [((words(f"{more}; show FILE {number} has all"),), Style.PLAIN)]
+    findings.append(((*_slowest_engine(row), *_longest_stages(row)), Style.PLAIN))
+    for paragraphs, style in findings:
+        for paragraph in paragraphs:
+            for text in flowed(paragraph, width - columns.number):
+                yield [(indent, Style.PLAIN), (text, style)]
 
 
-def _counted(paragraphs: Iterable[tuple[Paragraph, Style]]) -> Iterator[tuple[Paragraph, Style]]:
-    """The paragraphs, equal ones once with how often they occur."""
-    counts = Counter(paragraphs)
-    for (paragraph, style), count in counts.items():
-        yield (*paragraph, times(count)) if count > 1 else paragraph, style
+def _counted(findings: Iterable[_Said]) -> Iterator[_Said]:
+    """The findings, equal ones once with how often they occur."""
+    for ((first, *details), style), count in Counter(findings).items():
+        yield ((*first, times(count)) if count > 1 else first, *details), style
 
 
 def _without_name(paragraph: Paragraph, name: str) -> Paragraph:
@@ -120,8 +122,8 @@ def _without_name(paragraph: Paragraph, name: str) -> Paragraph:
     return paragraph
 
 
-def _paragraphs(findings: Sequence[Finding]) -> Iterator[tuple[Paragraph, Style]]:
-    """What a row says, operators that fell back for one reason together."""
+def _said(findings: Sequence[Finding], name: str) -> Iterator[_Said]:
+    """What the findings of a row with this name say, operators that fell back for one reason together."""
     reasons: dict[str, list[Fallback]] = {}
     caches: dict[str, list[CacheResult]] = {}
     for finding in findings:
@@ -133,15 +135,13 @@ def _paragraphs(findings: Sequence[Finding]) -> Iterator[tuple[Paragraph, Style]
         if isinstance(finding, Fallback):
             same = reasons.pop(finding.reason, None)
             if same is not None:
-                yield ("in", "PyTorch:", *together(same)), Style.FALLBACK
-                yield from ((detail, Style.FALLBACK) for detail in finding.details)
+                yield (("in", "PyTorch:", *together(same)), *finding.details), Style.FALLBACK
         elif isinstance(finding, Failure) and not finding.is_caught:
-            paragraphs = (finding.sentence_pieces, *finding.details, finding.remedy_pieces)
-            yield from ((paragraph, Style.ERROR) for paragraph in paragraphs if paragraph)
+            yield tuple(filter(None, (finding.sentence_pieces, *finding.details, finding.remedy_pieces))), Style.ERROR
         elif not isinstance(finding, CacheResult):
-            yield finding.paragraph, Style.FALLBACK
+            yield (_without_name(finding.paragraph, name),), Style.FALLBACK
     for cache, results in caches.items():
-        yield (*words(f"{_CACHES.get(cache, cache)} cache:"), *cache_together(results)), Style.PLAIN
+        yield ((*words(f"{_CACHES.get(cache, cache)} cache:"), *cache_together(results)),), Style.PLAIN
 
 
 def _slowest_engine(row: Compiled) -> Iterator[Paragraph]:
