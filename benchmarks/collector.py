@@ -106,8 +106,8 @@ def a_request(made, trace_id):
     root.kind = Span.SPAN_KIND_SERVER
     run = {
         "torch_tensorrt.engine.name": "_run_on_acc_0",
-        "torch_tensorrt.inputs.shapes": ["[8, 3, 224, 224]"],
-        "torch_tensorrt.inputs.dtypes": ["float32"],
+        "torch.inputs.shapes": ["[8, 3, 224, 224]"],
+        "torch.inputs.dtypes": ["float32"],
         "tensorrt.engine.id": "9f1c7ccb675b6ec2",
     }
     runs = [

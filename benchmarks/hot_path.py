@@ -26,7 +26,7 @@ from table import NO_TARGET, Row, write
 from torchspan.adapters import Ports, Provenance
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.engine import ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling
+from torchspan.engine import Engine, LimitedCalls, Pipeline, RateLimits, RunSampling
 from torchspan.engine.run_times import HELD
 from torchspan.phase import EXECUTE as EXECUTE_PHASE
 from torchspan.probes import PROBES, CustomOperator, Step
@@ -84,7 +84,7 @@ class Hooks:
     def with_metrics(self, reader):
         """Have runs recorded for a reader; returns what writes them."""
         meters = MeterProvider([reader], shutdown_on_exit=False)
-        return MetricWriter(self.engine, meters, active=ActiveWork(), dropped={})
+        return MetricWriter(self.engine, meters, dropped={})
 
 
 def disabled_provider():

@@ -31,13 +31,14 @@ ALLOWED = {
     "engine": {"_sampling", "_base", "phase", "subscribers"},
     "probes": VOCABULARY | {"_base", "redaction"},
     "inputs": {"_files", "_base", "_dynamo_safety", "environment_variables"},
-    "adapters": VOCABULARY | {"_base", "_dynamo_safety", "engine", "inputs", "probes", "redaction", "subscribers"},
+    "adapters": VOCABULARY
+    | {"_files", "_base", "_dynamo_safety", "engine", "inputs", "probes", "redaction", "subscribers"},
     "writer": VOCABULARY
     | {"_context", "_files", "_sampling", "_base", "_server_span", "_version", "engine", "redaction"},
     "_config_file": set(),
     "_settings": {"_sampling", "_base", "_config_file", "environment_variables", "exceptions"},
     "_launched": {"_files", "_sampling", "_base", "_config_file", "environment_variables", "inputs", "sdk"},
-    "testing": {"_files", "_base", "instrumentor", "sdk", "traces"},
+    "testing": {"_files", "_base", "answers", "instrumentor", "phase", "sdk", "traces"},
     "sdk": VOCABULARY | {"_files", "_sampling", "_base", "_settings", "_version", "environment_variables"},
     "traces": VOCABULARY,
     "propagation": {"_context", "_files", "_sampling", "_base", "_launched", "environment_variables"},
@@ -122,7 +123,7 @@ def at_import_time(tree):
 
 
 OBSERVED = {"torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx"}
-LATE = ("testing/", "cli/_demo_program.py")
+LATE = ("testing/", "cli/_demo_program.py", "cli/_torch_demo_program.py")
 """Imported after the observed libraries, or a program of its own."""
 
 

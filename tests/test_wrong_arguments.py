@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `batch`, `without_gpu`, `traces`, `sdk` and `inputs` refuse, when it is given: each error says why."""
+"""What `batch`, `flush`, `without_gpu`, `traces`, `sdk` and `inputs` refuse, when it is given: each error says why."""
 
 import io
 
@@ -23,6 +23,9 @@ def message_of(call, error=TypeError):
     [
         (lambda: torchspan.batch(3), "requests must be a list of spans, span contexts or contexts, not 3"),
         (lambda: torchspan.batch(None), "requests must be a list of spans, span contexts or contexts, not None"),
+        (lambda: torchspan.flush("5"), "timeout must be a number of seconds, not '5'"),
+        (lambda: torchspan.flush(True), "timeout must be a number of seconds, not True"),
+        (lambda: torchspan.flush(None), "timeout must be a number of seconds, not None"),
         (lambda: FileSpanExporter(3), "path must be a str or an os.PathLike, not 3"),
         (lambda: FileSpanExporter(max_size="1 GiB"), "max_size must be an int or None, not '1 GiB'"),
         (lambda: FileSpanExporter(mode="600"), "mode must be an int or None, not '600'"),
@@ -31,6 +34,12 @@ def message_of(call, error=TypeError):
 )
 def test_a_wrong_argument_is_named_with_its_value(call, message):
     assert message_of(call) == message
+
+
+@pytest.mark.parametrize("timeout", [-1, 86_401, float("inf"), float("nan")])
+def test_a_timeout_of_flush_outside_its_range_is_refused(timeout):
+    expected = f"timeout must be 0 to 86400 seconds, not {timeout}"
+    assert message_of(lambda: torchspan.flush(timeout), ValueError) == expected
 
 
 def test_a_span_in_place_of_a_list_of_spans_is_refused_with_what_to_write():

@@ -14,6 +14,7 @@ NAMES = (
     "settings_page",
     "metrics_page",
     "messages_page",
+    "summary_schema",
     "cli_page",
     "phase_page",
     "compile_phases_page",

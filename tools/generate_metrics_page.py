@@ -40,6 +40,23 @@ These are the upper bounds of the histograms' buckets. torchspan passes them to 
 | sizes of dimensions | powers of two from {semconv.DIMENSIONS[0]:,} to {semconv.DIMENSIONS[-1]:,} |
 """
 
+RENAMED = """\
+## Renamed since 0.1.0
+
+What is PyTorch's is named under `torch.`: a process that uses `torch.compile` and `torch.export` without Torch-TensorRT has no name under
+`torch_tensorrt.`.
+
+| 0.1.0 | now |
+|---|---|
+| `torch_tensorrt.phase.duration`, of phases `torch.*` | `torch.phase.duration` |
+| `torch_tensorrt.phase.duration`, of `torchspan.import` | `torchspan.import.duration` |
+| `torch_tensorrt.build.active`, which did not count frames | the same, and `torch.compile.active` for frames and backward graphs |
+| `torch_tensorrt.build.longest`, which did not count frames | the same, and `torch.compile.longest` for frames and backward graphs |
+| attribute `torch_tensorrt.model.class` | `torch.model.class` |
+| attributes `torch_tensorrt.graph.nodes.count`, `.before`, `.after` | `torch.graph.nodes.count`, `.before`, `.after` |
+| attributes `torch_tensorrt.inputs.shapes`, `.dtypes` | `torch.inputs.shapes`, `.dtypes` |
+"""
+
 
 def document():
     """The whole page."""
@@ -48,7 +65,7 @@ def document():
     )
     more = "[Semantic conventions](semantic-conventions.md) describes the other attributes.\n"
     reasons = values("Values of `torchspan.dropped.reason`", semconv.DroppedReason)
-    return f"{HEAD}\n{metrics()}\n{BUCKETS}\n{attributes}\n{more}\n{reasons}"
+    return f"{HEAD}\n{metrics()}\n{RENAMED}\n{BUCKETS}\n{attributes}\n{more}\n{reasons}"
 
 
 def metrics():

@@ -73,7 +73,8 @@ of a dictionary, a layer's name in TensorRT's log.
 | argument of a call | a [place in arguments](#place-in-arguments); keys of dictionaries are `?` |
 | variable in a guard | a name in a [guard](#guard) |
 | operator, also of your own libraries | an [operator](#operator) of PyTorch's registry |
-| layer, tensor, node | nothing, except for the name of a failed node that PyTorch made from an operator's name |
+| module of a model | a [path of a module](#path-of-a-module); keys of a `ModuleDict` are `?` |
+| layer of TensorRT, tensor, node | nothing, except for the name of a failed node that PyTorch made from an operator's name |
 """
 
 FILES = """\

@@ -19,7 +19,7 @@ HEAD = """\
 
 Each setting is an argument of [`torchspan.instrument()`](api/torchspan.md), an option in OpenTelemetry's configuration file, and an
 environment variable. The argument takes precedence over the option, the option over the variable, and the variable over the
-default. [torchspan doctor](doctor.md) prints the value of each setting and where it comes from.
+default. [torchspan doctor --all](doctor.md) prints the value of each setting and where it comes from.
 
 An argument with an invalid value raises
 [`ConfigurationError`](api/exceptions.md#torchspan.exceptions.ConfigurationError). For an option or a variable with an invalid value,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchspan: what Torch-TensorRT does, as OpenTelemetry traces and metrics.
+"""torchspan: what torch.compile and Torch-TensorRT do, as OpenTelemetry traces and metrics.
 
 Under `opentelemetry-instrument` or `torchspan run` there is nothing to call. In code:
 
@@ -20,6 +20,7 @@ __all__ = [
     "TorchspanInstrumentor",
     "__version__",
     "batch",
+    "flush",
     "instrument",
     "mark_not_ready",
     "mark_ready",
@@ -28,11 +29,12 @@ __all__ = [
 
 if _typing.TYPE_CHECKING:
     from torchspan.batching import batch
-    from torchspan.instrumentor import TorchspanInstrumentor, instrument, uninstrument
+    from torchspan.instrumentor import TorchspanInstrumentor, flush, instrument, uninstrument
 
 _LATER = {
     "TorchspanInstrumentor": "instrumentor",
     "batch": "batching",
+    "flush": "instrumentor",
     "instrument": "instrumentor",
     "uninstrument": "instrumentor",
 }

@@ -43,7 +43,7 @@ from torchspan.engine import (
 )
 from torchspan.engine.dispatch import OPENING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
-from torchspan.phase import BUILD_PHASE, BUILDS, PHASES, PROGRESS
+from torchspan.phase import BUILD_PHASE, PHASES, PROGRESS
 from torchspan.redaction import messages
 from torchspan.subscribers.registry import REGISTRY
 from torchspan.writer import (
@@ -118,10 +118,9 @@ class Bridge:
             self._engine.guard.call("looking for a provider", self._writer.look_for_provider)
         self._gathering: list[Callable[[], Iterable[Gathered]]] = []
         self._inputs = self._following(settings)
-        builds = ActiveWork(BUILDS, "builds")
-        self._metrics = self._make_metrics(meter_provider, builds)
+        self._metrics = self._make_metrics(meter_provider)
         self._totals = None if run is None else RunTotals(self._engine.run_times.values())
-        self._engine.pipeline = Pipeline(self._members(builds), is_suppressed=is_suppressed)
+        self._engine.pipeline = Pipeline(self._members(), is_suppressed=is_suppressed)
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
         self.imports = Imports(self._engine, self._writer.has_destination)
         """Receives imports that have ended."""
@@ -140,7 +139,7 @@ class Bridge:
             sampling=self._sampling,
         )
 
-    def _make_metrics(self, meter_provider: MeterProvider | None, builds: ActiveWork) -> MetricWriter:
+    def _make_metrics(self, meter_provider: MeterProvider | None) -> MetricWriter:
         dropped = {
             semconv.DroppedReason.BUDGET: lambda: self._writer.dropped,
             semconv.DroppedReason.RANK: lambda: self._ranks.left_out,
@@ -154,20 +153,19 @@ class Bridge:
         return MetricWriter(
             self._engine,
             meter_provider,
-            active=builds,
             dropped=dropped,
             emitted=emitted,
             gathered=lambda: itertools.chain.from_iterable(gather() for gather in self._gathering),
             default=None if self._run is None else self._run.meter_provider,
         )
 
-    def _members(self, builds: ActiveWork) -> Iterator[Callback]:
+    def _members(self) -> Iterator[Callback]:
         """The callbacks of the pipeline, in their order."""
         long = ActiveWork()
         yield enrich_callback()
         yield self._ranks.only(self._writer.callback)
         yield long.callback
-        yield builds.callback
+        yield from self._metrics.active_callbacks
         yield self._metrics.callback
         if self._settings.heartbeat != 0:
             guard, is_exported = self._engine.guard, self._writer.is_exported
@@ -254,6 +252,12 @@ class Bridge:
         some.
         """
         return [*([self._metrics.export] if self._metrics.is_read() else []), *self._exceptions.exports()]
+
+    def write_waiting(self) -> None:
+        """Write what waits: imports until there is a provider, runs until their device has ended, sums until a reader collects."""
+        self.imports.report()
+        self._engine.flush()
+        self._metrics.collect()
 
     def close(self) -> None:
         """Undo everything, last done first."""

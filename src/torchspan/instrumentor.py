@@ -21,6 +21,7 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 from torchspan import _settings
 from torchspan._base import forks
 from torchspan._base.boundaries import undo_all
+from torchspan._base.flushing import check_timeout, flush_all
 from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.imports import FirstImports, Import
@@ -104,7 +105,7 @@ class _Configuration:
 
 
 class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base class is untyped
-    """Traces Torch-TensorRT and TensorRT; the `opentelemetry_instrumentor` entry point `torchspan`.
+    """Traces torch.compile, Torch-TensorRT and TensorRT; the `opentelemetry_instrumentor` entry point `torchspan`.
 
     Distros call ``instrument()``; programs call `torchspan.instrument`, which takes the same arguments and shows their
     types. A misspelled argument raises TypeError. Any other unknown argument is ignored with one warning, since a
@@ -131,6 +132,8 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     _is_files = False
     """Whether the call in use is that of the configuration file, whose options yield to a distro's arguments."""
     _origin = Origin.PROGRAM
+    _arrivals: _Arrivals | None = None
+    """What the running bridge is behind, while torchspan is instrumented."""
     _switching: Any
     """Held while torchspan is enabled or disabled: two threads at once would each replace the same names."""
 
@@ -221,11 +224,11 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         waiting = [when_imported(library, partial(arrivals.hook, library)) for library in libraries]
         type(self)._undo = (stop_timing, *waiting, arrivals.close, stop_carrying, stop_waiting, SERVER_SPANS.start())
         SERVER_SPANS.watch(tracer_provider or trace.get_tracer_provider())
-        type(self)._active = {**settings._asdict(), **providers}
+        type(self)._active, type(self)._arrivals = {**settings._asdict(), **providers}, arrivals
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class hands on what it was given
         undo, type(self)._undo = self._undo, ()
-        type(self)._active, type(self)._passed = {}, {}
+        type(self)._active, type(self)._passed, type(self)._arrivals = {}, {}, None
         sampling_rules.Instrumented.now = None
         undo_all(undo)
 
@@ -266,7 +269,7 @@ def instrument(
     inputs: str | None = None,
     inputs_every: int | None = None,
 ) -> None:
-    """Start tracing what Torch-TensorRT and TensorRT do.
+    """Start tracing what torch.compile, torch.export, Torch-TensorRT and TensorRT do.
 
     May be called before or after these libraries are imported; it imports neither them nor torch. While torchspan is
     instrumented, another call does nothing, and logs a warning if it asks for different settings. The exception is a program's
@@ -329,6 +332,34 @@ def uninstrument() -> None:
     with instrumentor._switching:
         if instrumentor.is_instrumented_by_opentelemetry:
             instrumentor.uninstrument()
+
+
+def flush(timeout: float = 5.0) -> bool:
+    """Deliver what torchspan has recorded so far: for a program that ends by a signal, and so without exit handlers.
+
+    Spans and sums that wait are written. Then the tracer, meter and logger providers that torchspan is instrumented with export what
+    they hold, all at once: `force_flush` of each. Providers of OpenTelemetry's API alone are skipped. What is still running is not
+    delivered. May be called in a signal handler, and more than once; raises nothing for an exporter that fails. Does nothing while
+    torchspan is not instrumented.
+
+    Args:
+        timeout: Seconds after which it returns at the latest, 0 to 86400. The export continues in daemon threads.
+
+    Returns:
+        Whether everything was exported in time. False if a `force_flush` failed, returned False, or took longer. The batch processors
+        of OpenTelemetry's SDK return True also if their exporter was refused, and log that.
+
+    Raises:
+        TypeError: `timeout` is not a number.
+        ValueError: `timeout` is negative or longer than a day.
+    """
+    check_timeout(timeout)
+    arrivals, active, run = TorchspanInstrumentor._arrivals, TorchspanInstrumentor._active, current_run()
+    if arrivals is None:
+        return True
+    defaults = (trace.get_tracer_provider, _meter_provider, _logger_provider)
+    owners = [active.get(name) or default() for name, default in zip(_settings.PROVIDERS, defaults, strict=True)]
+    return flush_all(arrivals.write_waiting, [*owners, *([] if run is None else run.own_providers())], timeout)
 
 
 def tracer_provider() -> TracerProvider | None:
@@ -472,6 +503,12 @@ class _Arrivals:
         """What exports the metrics and log records of torchspan; nothing where there are none."""
         bridge = self._bridge
         return [] if bridge is None else bridge.exports()
+
+    def write_waiting(self) -> None:
+        """Write spans and sums that wait."""
+        bridge = self._bridge
+        if bridge is not None:
+            bridge.write_waiting()
 
     def close(self) -> None:
         """Undo the hooks of all libraries."""

@@ -51,6 +51,7 @@ class Phase:
             `torch_tensorrt.dynamo.compile`, whose attributes are added to the outer span.
         has_target: Whether a target from a bounded set follows the name in the span's name.
         is_long: Whether the work may take minutes, so that torchspan emits `torchspan.progress` spans while it runs.
+            Such work starts threads and processes, so that the processor time of the whole process is measured.
         room: The share of a trace's span budget that work of this phase may use, from 0 to 1. Once this share is used
             up, such work gets no span and is counted on the span around it. Details have a smaller share, which leaves
             the rest of the budget to more important spans.

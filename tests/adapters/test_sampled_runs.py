@@ -22,7 +22,6 @@ from support.emitted import EMITTED
 from support.sampled_runs import CONTEXT, MODULE, SampledRuns, TrtEngine, echo
 from torchspan import callbacks, observers
 from torchspan._sampling.rules import SamplingRules
-from torchspan.engine import ActiveWork
 from torchspan.sdk import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
 from torchspan.subscribers.registry import REGISTRY
 from torchspan.writer import MetricWriter
@@ -358,7 +357,7 @@ def test_failures_are_kept_ten_a_second_and_the_others_are_counted(runs, exporte
 
 def test_a_failed_run_is_measured_once(runs, metrics):
     hooked, engine = runs(TorchspanSampler(), failing), TrtEngine()
-    writer = MetricWriter(hooked.engine, metrics.provider, active=ActiveWork(), dropped={})
+    writer = MetricWriter(hooked.engine, metrics.provider, dropped={})
     hooked.engine.pipeline = type(hooked.engine.pipeline)([hooked.writer.callback, writer.callback])
     for _ in range(15):
         with pytest.raises(RuntimeError):

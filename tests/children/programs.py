@@ -92,7 +92,7 @@ def by_process(spans):
     for span in spans:
         if span.name == "torch_tensorrt.compile":
             of_process = found.setdefault(span.resource["service.instance.id"], Counter())
-            of_process[span.attributes["torch_tensorrt.model.class"]] += 1
+            of_process[span.attributes["torch.model.class"]] += 1
     return found
 
 

@@ -9,9 +9,10 @@ import os
 import threading
 import time
 
-from opentelemetry import metrics, propagate, trace
+from opentelemetry import propagate, trace
 from opentelemetry.trace import SpanKind
 
+import torchspan
 from support.bridge import compiles
 from torchspan.observers import observable
 
@@ -43,8 +44,7 @@ async def asgi(scope, receive, send):
         while True:
             event = (await receive())["type"]
             if event == "lifespan.shutdown":
-                trace.get_tracer_provider().force_flush()
-                metrics.get_meter_provider().force_flush()
+                torchspan.flush()
             await send({"type": f"{event}.complete"})
             if event == "lifespan.shutdown":
                 return

@@ -42,7 +42,7 @@ def test_each_compilation_is_one_span_of_the_process_in_which_it_was(program):
 def test_compilations_of_children_are_below_the_span_in_which_they_were_started(program):
     spans = program.arrived.spans()
     (request,) = [each for each in spans if each.name == "request"]
-    children = [each for each in spans if each.attributes.get("torch_tensorrt.model.class") == "Child"]
+    children = [each for each in spans if each.attributes.get("torch.model.class") == "Child"]
     assert [(each.trace_id, each.parent_id) for each in children] == [(request.trace_id, request.span_id)] * 2
 
 

@@ -19,11 +19,7 @@ def items(program, epoch=None):
     """Spans of the workers: those below the span of an epoch, or those with no parent."""
     spans = program.arrived.spans()
     above = {each.span_id for each in spans if each.name == f"{epoch} epoch"} if epoch else {""}
-    return [
-        each
-        for each in spans
-        if each.attributes.get("torch_tensorrt.model.class") == "Item" and each.parent_id in above
-    ]
+    return [each for each in spans if each.attributes.get("torch.model.class") == "Item" and each.parent_id in above]
 
 
 def test_items_of_a_data_loader_are_below_the_epoch_that_started_its_workers(loaded):

@@ -37,6 +37,15 @@ def test_every_command_explains_itself(word, capsys):
     assert capsys.readouterr().out.startswith(f"usage: torchspan {word}")
 
 
+@pytest.mark.parametrize("words", [[], *([word] for word in cli.COMMANDS if word != "inputs")], ids=" ".join)
+def test_help_names_torch_compile_as_well_as_torch_tensorrt(words, capsys):
+    with pytest.raises(SystemExit):
+        cli.main([*words, "--help"])
+    text = capsys.readouterr().out
+    assert "torch.compile" in text
+    assert "Torch-TensorRT" in text
+
+
 def test_where_torch_alone_is_installed_its_modules_with_hook_points_are_imported(monkeypatch):
     imported = []
     monkeypatch.setattr(probes.importlib.util, "find_spec", lambda name: name if name == "torch" else None)

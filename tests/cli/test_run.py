@@ -221,15 +221,40 @@ def test_nothing_to_run_is_a_usage_error(torchspan):
     assert torchspan("run", "--") == (2, "", message)
 
 
-def test_a_program_without_torch_tensorrt_says_that_it_was_never_imported(shell):
+def test_a_program_that_imports_no_observed_library_has_that_as_its_reason(shell):
     result = shell("run", "--", sys.executable, "-c", "print('hello')")
 
     assert (result.returncode, result.stdout) == (0, "hello\n")
     assert (
         result.stderr
-        == "torchspan: nothing was recorded: none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was ever imported\n"
+        == "torchspan: nothing was compiled: neither torch.compile nor Torch-TensorRT ran; none of torch, torch_tensorrt, "
+        "tensorrt and tensorrt_rtx was imported\n"
     )
     assert list(shell.folder.iterdir()) == []
+
+
+COMPILES = "import torch\ntorch.compile(lambda x: x + 1, backend='eager')(torch.ones(3))\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "reason"),
+    [
+        ("import torch\n", {}, ""),
+        (
+            COMPILES,
+            {"TORCH_COMPILE_DISABLE": "1"},
+            "; TORCH_COMPILE_DISABLE=1 is set, so torch.compile compiles nothing",
+        ),
+    ],
+    ids=["plain torch", "disabled"],
+)
+def test_a_torch_program_that_compiled_nothing_has_its_reason(shell, text, variables, reason):
+    (shell.folder / "app.py").write_text(text)
+    result = shell("run", "--quiet", "--", sys.executable, "app.py", env={**os.environ, **variables})
+
+    assert result.stderr.splitlines()[0] == (
+        f"torchspan: nothing was compiled: neither torch.compile nor Torch-TensorRT ran{reason}"
+    )
 
 
 @pytest.mark.skipif(_has_driver(), reason="a machine without NVIDIA's driver is the subject")
@@ -270,8 +295,8 @@ def test_spans_of_the_user_alone_are_shown_with_the_reason_why_there_are_no_othe
     result = shell("run", "--output", "x", "--", *command)
 
     assert drawn(result.stderr) == (
-        f"{DRAWING}torchspan: nothing of torch.compile, Torch-TensorRT or TensorRT was recorded: "
-        "none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was ever imported\n"
+        f"{DRAWING}torchspan: nothing was compiled: neither torch.compile nor Torch-TensorRT ran; "
+        "none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was imported\n"
     )
 
 

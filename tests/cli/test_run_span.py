@@ -142,7 +142,7 @@ def opened(name, span_id, parent_id="", *, pid=PID, **attributes):
     )
 
 
-COMPILE = opened("torch_tensorrt.compile", "01", **{"torch_tensorrt.model.class": "Sequential"})
+COMPILE = opened("torch_tensorrt.compile", "01", **{"torch.model.class": "Sequential"})
 BUILD = opened("tensorrt.build_engine", "02", "01")
 
 

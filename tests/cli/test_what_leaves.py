@@ -72,10 +72,10 @@ scope torchspan
       "torchspan.observed app.predict"
   attribute error.type: identifier
       "RuntimeError"
-  attribute torch_tensorrt.inputs.shapes: shape
+  attribute torch.inputs.shapes: shape
       "[1, 16]"
       "[1..4..8]"
-  attribute torch_tensorrt.model.class: identifier
+  attribute torch.model.class: identifier
       "ConvNet"
   name of events: name of an event
       "exception"

@@ -211,10 +211,11 @@ def test_what_was_asked_for_does_not_fire(tmp_path, alert, series):
 
 # --- builds -------------------------------------------------------------------------------------------------------
 
-LONGEST = f"torch_tensorrt_build_longest_seconds{{{APP}}}"
+LONGEST = [f"{name}_seconds{{{APP}}}" for name in ("torch_tensorrt_build_longest", "torch_compile_longest")]
 
 
 @promtool
+@pytest.mark.parametrize("longest", LONGEST, ids=["build", "frame"])
 @pytest.mark.parametrize(
     ("values", "at", "value"),
     [
@@ -228,9 +229,16 @@ LONGEST = f"torch_tensorrt_build_longest_seconds{{{APP}}}"
         ),
     ],
 )
-def test_a_build_fires_while_it_has_been_running_for_more_than_10_minutes(tmp_path, values, at, value):
+def test_a_build_fires_while_it_has_been_running_for_more_than_10_minutes(tmp_path, longest, values, at, value):
     fired = [({"job": "app", "instance": "i1"}, value)] if value else []
-    run(tmp_path, ("TorchspanBuildLongerThan10Minutes", {LONGEST: values}, at, fired))
+    run(tmp_path, ("TorchspanBuildLongerThan10Minutes", {longest: values}, at, fired))
+
+
+@promtool
+def test_a_build_in_a_frame_fires_once_with_the_time_of_the_frame(tmp_path):
+    build, frame = LONGEST
+    fired = [({"job": "app", "instance": "i1"}, "15m 30s")]
+    run(tmp_path, ("TorchspanBuildLongerThan10Minutes", {build: "0+60x20", frame: "30+60x20"}, "15m", fired))
 
 
 # --- the file -----------------------------------------------------------------------------------------------------

@@ -30,8 +30,8 @@ def graph_break(kind):
 
 SPANS = {
     # which: name, duration in ms, attributes, other fields
-    "short": (COMPILE, 59_000, {**KEEP, "torch_tensorrt.model.class": "Net"}, {}),
-    "long": (COMPILE, 61_000, {**KEEP, "torch_tensorrt.model.class": "ResNet"}, {}),
+    "short": (COMPILE, 59_000, {**KEEP, "torch.model.class": "Net"}, {}),
+    "long": (COMPILE, 61_000, {**KEEP, "torch.model.class": "ResNet"}, {}),
     "failed": (COMPILE, 1_000, KEEP, ERROR),
     "while serving": (
         COMPILE,

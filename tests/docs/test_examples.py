@@ -29,7 +29,7 @@ EVERY_ENGINE = {
 }
 
 ENABLE_THEMSELVES = {
-    "in_code.py", "why_is_my_build_slow.py", "what_fell_back.py", "why_was_the_cache_not_used.py",
+    "first_step.py", "in_code.py", "why_is_my_build_slow.py", "what_fell_back.py", "why_was_the_cache_not_used.py",
     "capture_graphs.py", "collect_shapes.py", "snapshot_conversions.py", "observe_generate.py",
 }  # fmt: skip
 
@@ -89,7 +89,7 @@ def test_dynamic_shapes(trace):
 
     assert out == "batch of 2: (2, 10)\nbatch of 4: (4, 10)\nbatch of 7: (7, 10)\n"
     conversion = file.one("torch_tensorrt.convert").attributes
-    assert conversion["torch_tensorrt.inputs.shapes"] == ["[2..4..8, 32]"]
+    assert conversion["torch.inputs.shapes"] == ["[2..4..8, 32]"]
     first_run = file.one("torch_tensorrt.execute").attributes
     assert first_run["torch_tensorrt.execute.first"] is True
 
@@ -110,7 +110,7 @@ position_ids (2, 5) (3, 6) (3, 9)
 """
     )
     conversion = file.one("torch_tensorrt.convert").attributes
-    assert conversion["torch_tensorrt.inputs.shapes"] == ["[2..3..3, 5..6..9]", "[2..3..3, 5..6..9]"]
+    assert conversion["torch.inputs.shapes"] == ["[2..3..3, 5..6..9]", "[2..3..3, 5..6..9]"]
 
 
 @pytest.mark.slow
@@ -287,6 +287,94 @@ conversion returned: 1 input, 1 output, 8 kinds of layers
 @pytest.mark.slow
 def test_what_observers_are_for(start, name, printed):
     assert start("python", EXAMPLES / name, TORCHSPAN_WITHOUT_GPU="1") == printed
+
+
+# --- torch alone ------------------------------------------------------------------------------------------------------
+@pytest.mark.slow
+def test_train_recompiles(trace):
+    out, file = trace("train_recompiles.py")
+
+    assert out == "Scaled: compilations in 5 steps: 5\nScaledByTensor: compilations in 5 steps: 1\n"
+    frames = [span.attributes for span in file.find("torch.compile_frame")]
+    assert [frame["torch.compile.id"] for frame in frames] == ["0/0", "0/1", "0/2", "0/3", "0/4", "1/0"]
+    assert [frame.get("torch.compile.recompile.class") for frame in frames] == [None, *["value"] * 4, None]
+
+
+@pytest.mark.slow
+def test_graph_breaks(trace):
+    out, file = trace("graph_breaks.py")
+
+    assert out == "rows are scaled\nthe same rows: True\n"
+    frames = file.find("torch.compile_frame")
+    breaks = [
+        [event.attributes["torch.compile.graph_break.class"] for event in frame.events if "graph_break" in event.name]
+        for frame in frames
+    ]
+    assert breaks == [["data_dependent_branch"], ["builtin"], ["data_dependent_value"], [], []]
+
+
+@pytest.mark.slow
+def test_mark_dynamic(trace):
+    out, file = trace("mark_dynamic.py")
+
+    assert out == "plain 4: 4.0\nplain 6: 6.0\nplain 9: 9.0\nmarked 4: 4.0\nmarked 6: 6.0\nmarked 9: 9.0\n"
+    frames = [span.attributes for span in file.find("torch.compile_frame")]
+    assert [(frame["code.function.name"], frame.get("torch.compile.recompile.class")) for frame in frames] == [
+        ("plain", None),
+        ("plain", "size"),
+        ("marked", None),
+    ]
+
+
+@pytest.mark.slow
+def test_warm_start(trace):
+    out, file = trace("warm_start.py")
+
+    assert re.sub(r"[\d.]+ s", "n s", out) == (
+        "cold: n s, autograd_cache_miss: 1 autograd_cache_saved: 1\nwarm: n s, autograd_cache_hit: 1\n"
+    )
+    frames = [span.attributes for span in file.find("torch.compile_frame")]
+    assert [frame["torch.compile.cache.aotautograd"] for frame in frames] == ["miss", "hit"]
+
+
+@pytest.mark.slow
+def test_threads_compile(trace):
+    out, file = trace("threads_compile.py")
+
+    assert out == "(2, 16) (2, 16) (2, 16)\n"
+    assert len(file.find("torch.compile_frame")) == 3
+    assert len(file.find("torch.compile_wait")) == 2
+
+
+@pytest.mark.slow
+def test_export_fails(trace):
+    out, file = trace("export_fails.py")
+
+    assert out == "Clipped: GuardOnDataDependentSymNode\nClippedInGraph: 7 nodes\n"
+    failed, worked = file.find("torch.export")
+    assert failed.attributes["torch.export.failed.reason"] == (
+        "a condition depends on the result of torch.ops.aten.item.default, at export_fails.py:12 in forward"
+    )
+    assert "torch.export.failed.reason" not in worked.attributes
+
+
+@pytest.mark.slow
+def test_first_step(start):
+    out = start("python", EXAMPLES / "first_step.py")
+
+    assert (
+        re.sub(r" *\d+\.\d\d s", "n s", out)
+        == "n s  imports\nn s  Dynamo\nn s  AOTAutograd and Inductor\nn s  C++ compiler\n"
+    )
+
+
+def test_the_examples_of_torch_alone_import_nothing_of_tensorrt():
+    section = (
+        (EXAMPLES / "README.md").read_text(encoding="utf-8").partition("## torch.compile")[2].partition("\n## ")[0]
+    )
+    files = re.findall(r"^\| \[(\w+\.py)\]", section, re.MULTILINE)
+    assert len(files) == 7
+    assert [file for file in files if "tensorrt" in (EXAMPLES / file).read_text(encoding="utf-8")] == []
 
 
 def test_each_example_has_a_line_in_the_folders_readme():

@@ -10,11 +10,15 @@ import yaml
 from support import pages
 from torchspan import environment_variables, semconv
 from torchspan.semconv import METRICS
+from torchspan.semconv.torch import BreakClass, GuardClass
 
 HOW_TO = "docs/how-to"
 GUIDES = {
     name: (pages.ROOT / HOW_TO / f"{name}.md").read_text(encoding="utf-8")
     for name in (
+        "why-did-it-recompile",
+        "where-did-the-graph-break",
+        "the-first-step",
         "slow-build",
         "fallback",
         "engine-cache",
@@ -55,6 +59,19 @@ def test_a_guide_starts_with_the_answer(name):
 def test_the_page_on_fallback_has_every_reason():
     left_out = {semconv.FallbackReason.CACHE_ENTRY_REJECTED}  # nothing of it runs in PyTorch
     assert values(semconv.FallbackReason) - left_out == first_column(GUIDES["fallback"])
+
+
+def test_the_page_on_recompilations_has_every_class_of_guards():
+    assert values(GuardClass) - {GuardClass.OTHER} == first_column(GUIDES["why-did-it-recompile"])
+
+
+def test_the_page_on_graph_breaks_has_every_class():
+    assert values(BreakClass) - {BreakClass.OTHER} == first_column(GUIDES["where-did-the-graph-break"])
+
+
+@pytest.mark.parametrize("name", ["why-did-it-recompile", "where-did-the-graph-break", "the-first-step"])
+def test_the_programs_of_the_guides_on_torch_compile_need_torch_alone(name):
+    assert [block.file for block in pages.blocks(GUIDES[name]) if block.file and "tensorrt" in block.text] == []
 
 
 def test_the_page_on_the_cache_has_every_reason():

@@ -15,6 +15,13 @@ PAGES = {
 }
 SPAN = re.compile(r"(?:torch_tensorrt|tensorrt|torch)\.[a-z_.]+")
 RUN = {name: page for name, page in PAGES.items() if any(each.file or "run" in each.marks for each in page)}
+_ENGINE = {"torch_tensorrt.compile", "tensorrt.build_engine", "torch_tensorrt.execute"}
+SENT = {
+    "README.md": _ENGINE,
+    "docs/tutorial/first-trace.md": _ENGINE,
+    "docs/how-to/serving.md": {"torch.compile_frame"},
+}
+"""Page -> spans that arrive at the endpoints that it names."""
 QUICK = ("README.md",)
 """The page whose programs `make test` runs; those of the other pages take longer."""
 
@@ -44,8 +51,11 @@ def test_the_programs_run_and_print_what_is_below_them(name, reader):
         printed = reader.run(block)
         left_out = pages.missing(below.text, printed)
         assert left_out is None, f"line {below.line}: {left_out!r}\n{printed.out}\n{printed.err}"
-    if any("receiver" in block.marks for block in RUN[name]):
-        assert reader.names >= {"torch_tensorrt.compile", "tensorrt.build_engine", "torch_tensorrt.execute"}
+    assert reader.names >= SENT.get(name, set())
+
+
+def test_the_spans_of_every_page_that_sends_some_are_known():
+    assert SENT.keys() == {name for name in RUN if any("receiver" in block.marks for block in RUN[name])}
 
 
 def test_the_picture_of_the_readme_has_the_spans_of_the_demo(reader):

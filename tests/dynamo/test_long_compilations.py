@@ -40,17 +40,18 @@ def test_a_heartbeat_says_in_which_phase_of_a_frame_the_compilation_is(every_pha
     assert {each.parent.span_id for each in beats} == {made.context.span_id}
 
 
-def test_compilations_and_builds_that_are_running_are_not_frames(instrument, metrics):
+def test_a_frame_that_is_being_compiled_is_active_and_not_a_build(instrument, metrics):
     instrument()
     seen = []
 
     def backend(module, _inputs):
-        (point,) = metrics.read()["torch_tensorrt.build.active"]
-        seen.append(point.value)
+        read = metrics.read()
+        seen.append({name: point.value for name in read if name.endswith(".active") for point in read[name]})
         return module.forward
 
     torch.compile(compiled.plain, backend=backend)(ONES)
-    assert seen == [0]
+    assert seen == [{"torch.compile.active": 1}]
+    assert metrics.values("torch.compile.active") == {(): 0}
 
 
 def test_a_phase_that_has_turned_out_to_be_long_has_the_same_place_as_one_found_at_its_end(every_phase, exporter):
@@ -72,3 +73,18 @@ def test_a_phase_that_has_turned_out_to_be_long_has_the_same_place_as_one_found_
         "        torch.compile_phase compile_file",
         "    torch.compile_phase gc",
     ]
+
+
+def test_a_phase_that_turns_out_to_be_long_has_the_time_of_its_thread_from_its_beginning(exporter, spans):
+    exporter.with_phases = True
+
+    def slow(graph, _inputs):
+        with torch._dynamo.utils.dynamo_timed("slow_part"):
+            end = time.thread_time() + 0.05
+            while time.thread_time() < end:
+                pass
+        return graph.forward
+
+    torch.compile(lambda x: x + 1, backend=slow)(torch.ones(3))
+    (phase,) = spans("torch.compile_phase slow_part")
+    assert phase.attributes["torchspan.cpu.thread_time"] >= 0.05

@@ -274,7 +274,7 @@ def test_the_search_for_fallback_shows_the_operators_their_counts_and_reasons(se
             "torch_tensorrt.fallback.operators.names": {"stringValue": OPERATOR},
             "torch_tensorrt.fallback.operators.reasons": {"stringValue": "no_converter"},
             "torch_tensorrt.fallback.reason_classes": {"stringValue": "no_converter"},
-            "torch_tensorrt.model.class": {"stringValue": "Fallback"},
+            "torch.model.class": {"stringValue": "Fallback"},
         }
     ]
 
@@ -307,7 +307,7 @@ MEASURED = {
         model: longest(each).seconds
         for model, each in by(
             [span for span in spans if span.is_compilation()],
-            lambda span: span.attributes["torch_tensorrt.model.class"],
+            lambda span: span.attributes["torch.model.class"],
         ).items()
     },
     "Time in each phase": lambda spans: {

@@ -63,6 +63,7 @@ NONE_STARTED = (
     "(another Python interpreter, or python with -S, -I or -E, or no Python at all)"
 )
 OTHER_PYTHON = "another Python interpreter was started: /usr/bin/python3, but torchspan is installed in /venv/bin/python; install it in both"
+NOTHING = "nothing was compiled: neither torch.compile nor Torch-TensorRT ran"
 DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS disables torchspan"
 
 
@@ -82,9 +83,7 @@ def test_without_any_report_the_way_it_was_started_is_the_reason(environ, starte
 def test_a_disabled_instrumentation_is_the_reason_unless_the_program_enabled_torchspan_itself():
     environ = {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "torchspan"}
     assert reason(report(), environ=environ) == DISABLED
-    assert reason(report(libraries=LOADED, rows=55, resolved=51), environ=environ) == (
-        "torch_tensorrt was imported, but nothing was compiled or run with it"
-    )
+    assert reason(report(libraries=LOADED, rows=55, resolved=51), environ=environ) == (f"{NOTHING}, and no engine ran")
 
 
 def test_a_disabled_sdk_is_the_reason():
@@ -103,14 +102,16 @@ def test_instrumentations_that_could_not_be_loaded_are_the_reason():
 
 
 def test_a_library_that_no_process_imported_is_the_reason():
-    assert reason(report(), report()) == "none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was ever imported"
+    assert reason(report(), report()) == (
+        f"{NOTHING}; none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was imported"
+    )
 
 
 def test_a_torch_program_that_compiled_nothing_is_not_asked_for_torch_tensorrt():
     plain = report(libraries={"torch": "2.14"})
-    assert reason(report(), plain) == "torch was imported, but nothing was compiled with it"
+    assert reason(report(), plain) == NOTHING
     assert reason(plain, environ={"TORCH_COMPILE_DISABLE": "1"}) == (
-        "TORCH_COMPILE_DISABLE=1 is set, so torch.compile compiles nothing"
+        f"{NOTHING}; TORCH_COMPILE_DISABLE=1 is set, so torch.compile compiles nothing"
     )
 
 
@@ -233,9 +234,7 @@ def test_pauses_are_added_up_over_bridges_and_begin_at_zero_in_a_fork():
 
 
 def test_a_library_that_was_not_used_is_the_reason():
-    assert reason(report(libraries=LOADED, rows=55, resolved=51)) == (
-        "torch_tensorrt was imported, but nothing was compiled or run with it"
-    )
+    assert reason(report(libraries=LOADED, rows=55, resolved=51)) == (f"{NOTHING}, and no engine ran")
 
 
 def test_a_program_that_uses_tensorrt_alone_is_reported_so():

@@ -11,7 +11,7 @@ from support.tree import named
 
 pytestmark = pytest.mark.slow
 
-MODEL, MODULES, ENGINE = "torch_tensorrt.model.class", "torch_tensorrt.engine.modules", "torch_tensorrt.engine.name"
+MODEL, MODULES, ENGINE = "torch.model.class", "torch_tensorrt.engine.modules", "torch_tensorrt.engine.name"
 CONVERT, EXECUTE = "torch_tensorrt.convert", "torch_tensorrt.execute"
 STAGES_BY_ENGINE = {
     "_run_on_acc_0": ("Stages", ("layer1.0", "layer1.1")),
@@ -43,6 +43,16 @@ class Keys(torch.nn.Module):
 
     def forward(self, x):
         return self.get_submodule("bob doe")(torch.relu(self.of_customers["alice_doe"](x)))
+
+
+class Trainer:
+    """Has a model, and is none."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def step(self, x):
+        return self.model(x) * 2
 
 
 def test_a_conversion_and_a_run_name_the_model_and_the_modules_of_their_engine(recorded):
@@ -116,6 +126,13 @@ def test_a_function_has_no_model(instrument, exporter):
     instrument()
     torch.compile(lambda x: torch.relu(x) * 2, backend="tensorrt", options={"min_block_size": 1})(models.image())
     assert names(exporter.get_finished_spans(), EXECUTE) == {"_run_on_acc_0": (None, None)}
+
+
+def test_a_method_of_another_class_than_a_module_has_no_model(instrument, exporter):
+    instrument()
+    trainer = Trainer(models.seeded(models.Stages))
+    torch.compile(trainer.step, backend="tensorrt", options={"min_block_size": 1})(models.image())
+    assert set(names(exporter.get_finished_spans(), EXECUTE).values()) == {(None, None)}
 
 
 def test_the_bytes_of_one_engine_name_their_modules(instrument, exporter):

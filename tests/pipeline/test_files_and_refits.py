@@ -103,10 +103,12 @@ def test_a_refit_tells_whether_its_outputs_match(instrument, exporter):
     instrument()
     torch_tensorrt.dynamo.refit_module_weights(module, new, arg_inputs=[X], verify_output=True, in_place=True)
     span = named(exporter.get_finished_spans(), "torch_tensorrt.refit")
-    assert {key: span.attributes[key] for key in span.attributes if key.startswith("torch_tensorrt.")} == {
+    assert {
+        key: span.attributes[key] for key in span.attributes if key.startswith(("torch_tensorrt.", "torch.model."))
+    } == {
         "torch_tensorrt.version": torch_tensorrt.__version__,
         "torch_tensorrt.entry_point": "torch_tensorrt.dynamo.refit_module_weights",
-        "torch_tensorrt.model.class": "Mlp",
+        "torch.model.class": "Mlp",
         "torch_tensorrt.refit.outputs_match": True,
         "torch_tensorrt.operators.total": 3,
         "torch_tensorrt.operators.supported": 3,
@@ -183,7 +185,7 @@ def test_a_mutable_module_names_its_model_and_its_settings(instrument, exporter)
     instrument()
     torch_tensorrt.MutableTorchTensorRTModule(run.mlp(), min_block_size=1)(X)
     span = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
-    assert span.attributes["torch_tensorrt.model.class"] == "Mlp"
+    assert span.attributes["torch.model.class"] == "Mlp"
     settings = {key: value for key, value in span.attributes.items() if key.startswith("torch_tensorrt.settings.")}
     assert settings == {**SETTINGS, "torch_tensorrt.settings.immutable_weights": False}
 
@@ -197,10 +199,10 @@ def test_converting_to_the_bytes_of_an_engine_tells_their_number(instrument, exp
     span = named(exporter.get_finished_spans(), "torch_tensorrt.convert_to_engine")
     assert span.attributes["tensorrt.engine.size"] == len(serialized)
     assert span.attributes["torch_tensorrt.entry_point"] == "torch_tensorrt.convert_method_to_trt_engine"
-    assert span.attributes["torch_tensorrt.model.class"] == "Mlp"
+    assert span.attributes["torch.model.class"] == "Mlp"
     assert span.attributes["torch_tensorrt.settings.min_block_size"] == 1
-    assert span.attributes["torch_tensorrt.inputs.shapes"] == ("[2, 16]",)
-    assert span.attributes["torch_tensorrt.inputs.dtypes"] == ("float32",)
+    assert span.attributes["torch.inputs.shapes"] == ("[2, 16]",)
+    assert span.attributes["torch.inputs.dtypes"] == ("float32",)
 
 
 @converts_methods

@@ -79,7 +79,7 @@ def test_the_engine_is_built_for_what_was_observed(instrument, exporter):
     compiled = torch_tensorrt.dynamo.compile(program, **inputs, min_block_size=1)
     assert engine_profiles(compiled) == {"x": RANGE, "mask": RANGE}
     conversion = named(exporter.get_finished_spans(), "torch_tensorrt.convert")
-    assert conversion.attributes["torch_tensorrt.inputs.shapes"] == ("[1..4..4, 5..7..30]",) * 2
+    assert conversion.attributes["torch.inputs.shapes"] == ("[1..4..4, 5..7..30]",) * 2
     for sizes in ((1, 5), (4, 30), (3, 6)):
         x = torch.randn(*sizes)
         torch.testing.assert_close(compiled(x, mask=ones(*sizes)), model(x, ones(*sizes)))
@@ -154,4 +154,4 @@ def test_torch_compile_builds_the_engine_for_what_was_observed(instrument, expor
     assert observer.mark_dynamic((x, mask)) == 2
     compiled(x, mask)
     conversion = named(exporter.get_finished_spans(), "torch_tensorrt.convert")
-    assert conversion.attributes["torch_tensorrt.inputs.shapes"] == ("[3..7..30, 4]",) * 2
+    assert conversion.attributes["torch.inputs.shapes"] == ("[3..7..30, 4]",) * 2

@@ -56,7 +56,7 @@ def test_a_sampler_can_decide_by_keep_entry_point_model_versions_and_settings(dr
         "torchspan.keep": True,
         "torch_tensorrt.entry_point": "torch_tensorrt.compile",
         "torch_tensorrt.ir": "dynamo",
-        "torch_tensorrt.model.class": "Mlp",
+        "torch.model.class": "Mlp",
         "torch_tensorrt.version": torch_tensorrt.__version__,
         "torch_tensorrt.settings.min_block_size": 1,
     }

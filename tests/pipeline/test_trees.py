@@ -45,7 +45,7 @@ def planned(counted):
 
 
 def graph(before, after):
-    return {"torch_tensorrt.graph.nodes.before": before, "torch_tensorrt.graph.nodes.after": after}
+    return {"torch.graph.nodes.before": before, "torch.graph.nodes.after": after}
 
 
 TRACED = S("torch.export.trace", KEEP)
@@ -57,7 +57,12 @@ def decomposition(before, after):
     return {**KEEP, **STEPS, **graph(before, after)}
 
 
-def engine(name="_run_on_acc_0", *, layers, shapes, dtypes, operators, converters=NAMES):
+def of(model, *modules):
+    """What names an engine; no modules for a graph that does not name them."""
+    return {"torch_tensorrt.model.class": model, **({"torch_tensorrt.engine.modules": modules} if modules else {})}
+
+
+def engine(name="_run_on_acc_0", *, names, layers, shapes, dtypes, operators, converters=NAMES):
     """One conversion on the RTX wheel: network, build, and the reading and setting up of the engine."""
     size = {"tensorrt.engine.size": POSITIVE, "tensorrt.engine.id": ENGINE_ID}
     python_runtime = {"torch_tensorrt.runtime": "python"}
@@ -69,10 +74,11 @@ def engine(name="_run_on_acc_0", *, layers, shapes, dtypes, operators, converter
             **STEPS,
             **NO_CACHE,
             **size,
+            **names,
             "torch_tensorrt.engine.name": name,
             "torch_tensorrt.engine.operators": operators,
-            "torch_tensorrt.inputs.shapes": shapes,
-            "torch_tensorrt.inputs.dtypes": dtypes,
+            "torch.inputs.shapes": shapes,
+            "torch.inputs.dtypes": dtypes,
         },
         S(
             "torch_tensorrt.construct_network",
@@ -102,7 +108,7 @@ def engine(name="_run_on_acc_0", *, layers, shapes, dtypes, operators, converter
     )
 
 
-def execute(name="_run_on_acc_0", *, shapes, dtypes, first=True):
+def execute(name="_run_on_acc_0", *, names, shapes, dtypes, first=True):
     # Before 2.13 the Python runtime has its execution context from the start.
     steps = STEPS if first and VERSION >= (2, 13) else {}
     return S(
@@ -110,11 +116,12 @@ def execute(name="_run_on_acc_0", *, shapes, dtypes, first=True):
         {
             **STAND_IN,
             **steps,
+            **names,
             "tensorrt.engine.id": ENGINE_ID,
             "torch_tensorrt.engine.name": name,
             "torch_tensorrt.execute.first": first,
-            "torch_tensorrt.inputs.shapes": shapes,
-            "torch_tensorrt.inputs.dtypes": dtypes,
+            "torch.inputs.shapes": shapes,
+            "torch.inputs.dtypes": dtypes,
         },
     )
 
@@ -149,14 +156,14 @@ def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
     attention = "torch.ops.aten.scaled_dot_product_attention.default"
     converters = by_version({(2, 11): NAMES, (2, 14): in_any_order(*supported, attention)})
     inputs = {
-        "torch_tensorrt.inputs.shapes": ("[2, 16]",),
-        "torch_tensorrt.inputs.dtypes": ("int64",),
+        "torch.inputs.shapes": ("[2, 16]",),
+        "torch.inputs.dtypes": ("int64",),
     }
     exported = {
         **KEEP,
-        "torch_tensorrt.model.class": "BertModel",
+        "torch.model.class": "BertModel",
         "torch.export.strict": False,
-        "torch_tensorrt.graph.nodes.count": nodes,
+        "torch.graph.nodes.count": nodes,
     }
     counted = {
         "torch_tensorrt.operators.total": operators,
@@ -179,7 +186,7 @@ def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
                     **counted,
                     "torch_tensorrt.entry_point": "torch_tensorrt.dynamo.compile",
                     "torch_tensorrt.ir": "dynamo",
-                    "torch_tensorrt.model.class": "BertModel",
+                    "torch.model.class": "BertModel",
                     "torch_tensorrt.engines.count": 1,
                     "torch_tensorrt.engines.size": POSITIVE,
                 },
@@ -197,6 +204,7 @@ def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
                     },
                 ),
                 engine(
+                    names=of("BertModel", "embeddings", "pooler"),
                     layers=layers,
                     operators=operators,
                     shapes=("[2, 16]",),
@@ -204,7 +212,7 @@ def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
                     converters=converters,
                 ),
             ),
-            execute(shapes=("[2, 16]",), dtypes=("int64",)),
+            execute(names=of("BertModel", "embeddings", "pooler"), shapes=("[2, 16]",), dtypes=("int64",)),
         )
     ]
     assert_trees(exporter.get_finished_spans(), expected)
@@ -227,14 +235,14 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(recorded):
     )
     converters = by_version({(2, 11): NAMES, (2, 14): in_any_order(*CONV_NET)})
     shapes = {
-        "torch_tensorrt.inputs.shapes": ("[2, 3, 16, 16]",),
-        "torch_tensorrt.inputs.dtypes": ("float32",),
+        "torch.inputs.shapes": ("[2, 3, 16, 16]",),
+        "torch.inputs.dtypes": ("float32",),
     }
     exported = {
         **KEEP,
-        "torch_tensorrt.model.class": "ConvNet",
+        "torch.model.class": "ConvNet",
         "torch.export.strict": False,
-        "torch_tensorrt.graph.nodes.count": nodes,
+        "torch.graph.nodes.count": nodes,
     }
     counted = {
         "torch_tensorrt.operators.total": operators,
@@ -253,7 +261,7 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(recorded):
                 **counted,
                 "torch_tensorrt.entry_point": "torch_tensorrt.compile",
                 "torch_tensorrt.ir": "dynamo",
-                "torch_tensorrt.model.class": "ConvNet",
+                "torch.model.class": "ConvNet",
                 "torch_tensorrt.engines.count": 1,
                 "torch_tensorrt.engines.size": POSITIVE,
             },
@@ -275,6 +283,7 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(recorded):
                 },
             ),
             engine(
+                names=of("ConvNet", "conv", "linear"),
                 layers=layers,
                 operators=operators,
                 shapes=("[2, 3, 16, 16]",),
@@ -282,7 +291,7 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(recorded):
                 converters=converters,
             ),
         ),
-        execute(shapes=("[2, 3, 16, 16]",), dtypes=("float32",)),
+        execute(names=of("ConvNet", "conv", "linear"), shapes=("[2, 3, 16, 16]",), dtypes=("float32",)),
     ]
     assert_trees(recorded(work.conv_net).spans, expected)
 
@@ -338,8 +347,12 @@ def test_torch_compile_with_an_operator_that_falls_back(instrument, exporter, tr
     }
     before, after = by_version({(2, 11): (16, 17), (2, 14): (16, 17)})
     # Dynamo makes the weights inputs of the graph, and so of the engines.
-    first = {"shapes": ("[2, 3, 16, 16]", "[8, 3, 3, 3]", "[8]", "[4, 8]"), "dtypes": ("float32",) * 4}
-    second = {"shapes": ("[2, 8, 14, 14]", "[4]", "[8, 4]"), "dtypes": ("float32",) * 3}
+    first = {
+        "names": of("Fallback"),
+        "shapes": ("[2, 3, 16, 16]", "[8, 3, 3, 3]", "[8]", "[4, 8]"),
+        "dtypes": ("float32",) * 4,
+    }
+    second = {"names": of("Fallback"), "shapes": ("[2, 8, 14, 14]", "[4]", "[8, 4]"), "dtypes": ("float32",) * 3}
     expected = [
         S(
             "request",
@@ -356,6 +369,7 @@ def test_torch_compile_with_an_operator_that_falls_back(instrument, exporter, tr
                         **fallback,
                         "torch_tensorrt.entry_point": "torch.compile",
                         "torch_tensorrt.ir": "torch_compile",
+                        "torch_tensorrt.model.class": "Fallback",
                         "torch.compile.id": "0/0",
                         "torch_tensorrt.engines.count": 2,
                         "torch_tensorrt.engines.size": POSITIVE,
@@ -399,13 +413,13 @@ def test_dynamic_shapes_show_their_ranges(instrument, exporter):
 
     exported = {
         **KEEP,
-        "torch_tensorrt.model.class": "Mlp",
+        "torch.model.class": "Mlp",
         "torch.export.strict": False,
-        "torch_tensorrt.graph.nodes.count": 9,
+        "torch.graph.nodes.count": 9,
     }
     shapes = {
-        "torch_tensorrt.inputs.shapes": ("[1..4..8, 16]",),
-        "torch_tensorrt.inputs.dtypes": ("float32",),
+        "torch.inputs.shapes": ("[1..4..8, 16]",),
+        "torch.inputs.dtypes": ("float32",),
     }
     counted = {
         "torch_tensorrt.operators.total": 3,
@@ -425,7 +439,7 @@ def test_dynamic_shapes_show_their_ranges(instrument, exporter):
                 **counted,
                 "torch_tensorrt.entry_point": "torch_tensorrt.compile",
                 "torch_tensorrt.ir": "dynamo",
-                "torch_tensorrt.model.class": "Mlp",
+                "torch.model.class": "Mlp",
                 "torch_tensorrt.engines.count": 1,
                 "torch_tensorrt.engines.size": POSITIVE,
             },
@@ -437,7 +451,7 @@ def test_dynamic_shapes_show_their_ranges(instrument, exporter):
                     {
                         **exported,
                         **shapes,
-                        "torch_tensorrt.inputs.shapes": ("[4, 16]",),
+                        "torch.inputs.shapes": ("[4, 16]",),
                         "torch.export.dynamic_shapes": ("inputs[0].shape[0]: [1, 8]",),
                     },
                     TRACED,
@@ -456,9 +470,15 @@ def test_dynamic_shapes_show_their_ranges(instrument, exporter):
                     "torch_tensorrt.subgraphs.torch": 0,
                 },
             ),
-            engine(layers=layers, operators=3, shapes=("[1..4..8, 16]",), dtypes=("float32",)),
+            engine(
+                names=of("Mlp", "first", "second"),
+                layers=layers,
+                operators=3,
+                shapes=("[1..4..8, 16]",),
+                dtypes=("float32",),
+            ),
         ),
-        execute(shapes=("[7, 16]",), dtypes=("float32",)),
+        execute(names=of("Mlp", "first", "second"), shapes=("[7, 16]",), dtypes=("float32",)),
     ]
     assert_trees(exporter.get_finished_spans(), expected)
 

@@ -63,7 +63,7 @@ def test_probes_without_any_of_the_libraries_says_what_to_install(tmp_path):
         (
             "import json",
             "",
-            "nothing was recorded: none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was ever imported",
+            "nothing was compiled: neither torch.compile nor Torch-TensorRT ran; none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was imported",
         ),
     ],
 )

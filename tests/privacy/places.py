@@ -42,10 +42,12 @@ def _rows(table):
 
 _TABLE = """
 # --- the model (sections/models.py)
-model.class.identifier              identifier  torch_tensorrt.model.class torchspan.input.module
+model.class.identifier              identifier  torch.model.class torchspan.input.module
 model.class.text                    text
 model.class.docstring               text
 model.submodule.name                person
+model.submodule.identifier          identifier  torch_tensorrt.engine.modules
+model.module_dict.key               identifier
 model.parameter.name                person
 model.buffer.name                   person
 model.parameter.value               text

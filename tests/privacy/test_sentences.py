@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from privacy.sentences import COUNT, PATIENT, SENTENCES, WORDS
 from support.engines import extend
+from support.tree import without_clocks
 from torchspan import phase, semconv
 from torchspan.engine import Engine, Occurrence
 from torchspan.probes import Call, signature_of
@@ -201,7 +202,7 @@ def left():
             close(**{str(key): text.format(sentence, sentence), "error.type": "engine_build_failed"})
         (span,) = exporter.get_finished_spans()
         events = [(event.name, dict(event.attributes)) for event in span.events]
-        return span.name, dict(span.attributes), span.status.description, events
+        return span.name, without_clocks(span.attributes), span.status.description, events
 
     return reduced
 

@@ -10,7 +10,7 @@ import pytest
 from privacy.sentences import COUNT, SENTENCES
 from support.child import unmeasured
 from support.receiver import Receiver
-from torchspan import semconv, traces
+from torchspan import cli, semconv, traces
 
 PROGRAM = """
 import json
@@ -74,12 +74,17 @@ def run(tmp_path_factory):
         )
     assert done.returncode == 0, done.stderr
     bodies = b"".join(str(headers).encode() + body for _, headers, body in receiver.bodies)
-    return traces.read(file).spans, receiver.spans(), bodies, done.stdout + done.stderr
+    return file, receiver.spans(), bodies, done.stdout + done.stderr
 
 
 def test_the_file_of_the_run_has_every_sentence(run):
-    spans, *_ = run
-    texts = [text for span in spans for key, text in span.texts.items() if key.endswith(semconv.EXCEPTION_MESSAGE)]
+    file, *_ = run
+    texts = [
+        text
+        for span in traces.read(file).spans
+        for key, text in span.texts.items()
+        if key.endswith(semconv.EXCEPTION_MESSAGE)
+    ]
     assert sorted(texts) == sorted(2 * SENTENCES)
 
 
@@ -94,3 +99,13 @@ def test_no_sentence_is_printed_where_the_output_is_not_a_terminal(run):
     *_, printed = run
     assert "ValueError" in printed
     assert [sentence for sentence in SENTENCES if sentence in printed] == []
+
+
+@pytest.mark.parametrize(("words", "expected"), [((), []), (("--text",), list(SENTENCES))], ids=["json", "json-text"])
+def test_the_summary_as_json_has_the_sentences_on_request_alone(run, capsys, words, expected):
+    file, *_ = run
+    assert cli.main(["show", "--json", *words, str(file)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["errors"]) == 2 * COUNT
+    said = json.dumps(document, ensure_ascii=False)
+    assert [sentence for sentence in SENTENCES if json.dumps(sentence, ensure_ascii=False)[1:-1] in said] == expected

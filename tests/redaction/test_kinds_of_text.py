@@ -17,6 +17,7 @@ from torchspan.redaction.kinds_of_text import (
     GraphBreakType,
     Identifier,
     LineText,
+    ModulePath,
     PlaceText,
     ProgramsSpanName,
     ProgramText,
@@ -37,6 +38,7 @@ KINDS = (
     ExportFailure(),
     Identifier(),
     LineText(),
+    ModulePath(),
     OnnxOperator(),
     Operator(),
     BuildPhaseName(),
@@ -513,3 +515,20 @@ def test_an_import_path_of_the_programs_own_making_is_read_without_its_code(prog
         "redaction/test_kinds_of_text.py",
         "tests/redaction/test_kinds_of_text.py",
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "leaves"),
+    [
+        ("layer1.0.conv", "layer1.0.conv"),
+        ("encoder.layers.encoder_layer_0", "encoder.layers.encoder_layer_0"),
+        ("heads.?.0", "heads.?.0"),
+        ("heads.my key.0", "?"),
+        ("heads.4915112345678", "?"),
+        ("heads.alice@example.com", "?"),
+        ("é.überblick", "é.überblick"),
+        (".".join(["block"] * 30), "?"),
+    ],
+)
+def test_a_path_of_a_module_is_made_of_names_and_positions(path, leaves):
+    assert ModulePath().reduced(path) == leaves

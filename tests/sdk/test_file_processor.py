@@ -28,7 +28,7 @@ from support.child import unmeasured
 from torchspan.sdk import RunFileProcessor, _file_processor
 from torchspan.sdk._open_spans import MOST_OPEN
 
-ATTRIBUTES = {"torchspan.keep": True, "torch_tensorrt.model.class": "Net"}
+ATTRIBUTES = {"torchspan.keep": True, "torch.model.class": "Net"}
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 forks = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # from 3.12 on
 
@@ -484,7 +484,7 @@ def test_work_worth_keeping_is_in_the_file_from_its_start_on(own, user, path):
         "torchspan.progress.running": "torch_tensorrt.compile",
         "torchspan.progress.running_elapsed": 0.0,
         "torchspan.progress.number": 0,
-        "torch_tensorrt.model.class": "Net",
+        "torch.model.class": "Net",
         "torchspan.open_ancestors.ids": [own_id, ids["request"]],
         "torchspan.open_ancestors.names": ["torch_tensorrt.compile", "request"],
         "torchspan.open_ancestors.starts": [7, 5],
@@ -495,12 +495,10 @@ def test_the_start_of_work_obeys_the_limits_of_the_environment(processor, path, 
     monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "2")
     monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "4")
     tracer = provider_with(processor).get_tracer("torchspan")
-    tracer.start_span(
-        "torch_tensorrt.compile", attributes={"torch_tensorrt.model.class": "Model", "torchspan.keep": True}
-    )
+    tracer.start_span("torch_tensorrt.compile", attributes={"torch.model.class": "Model", "torchspan.keep": True})
     (written,) = span_file.read(path)
     own = {key: value for key, value in written.attributes.items() if not key.startswith("torchspan.open_ancestors")}
-    assert own == {"torchspan.progress.number": 0, "torch_tensorrt.model.class": "Mode"}
+    assert own == {"torchspan.progress.number": 0, "torch.model.class": "Mode"}
 
 
 def test_the_first_run_of_an_engine_is_in_the_file_from_its_start_on_and_the_others_are_not(own, path):

@@ -99,11 +99,12 @@ def environment():
 class Reader:
     """Follows pages as their reader does, in one folder: saves their files, runs their blocks.
 
-    A block that another page has too runs once. `names` are those of the spans that arrived at an OTLP endpoint.
+    A block that another page has too runs once. Inductor's cache is empty at first. `names` are those of the spans that arrived at an OTLP endpoint.
     """
 
     def __init__(self, folder, environment):
-        self.folder, self.environment = folder, environment
+        self.folder = folder
+        self.environment = {**environment, "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
         self.names = set()
         self._printed = {}
 

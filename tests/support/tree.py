@@ -82,10 +82,15 @@ def S(name, attributes, *children):
     return Tree(name, attributes, list(children))
 
 
+def without_clocks(attributes):
+    """Attributes without the times on the processor, which are on spans of at least 1 ms: their own tests look at them."""
+    return {key: value for key, value in attributes.items() if not key.startswith("torchspan.cpu.")}
+
+
 def trees(spans):
-    """Finished spans as trees, roots in the order of their starts."""
+    """Finished spans as trees, roots in the order of their starts, without times on the processor."""
     ordered = sorted(spans, key=lambda span: (span.start_time, -(span.end_time or 0)))
-    nodes = {span.context.span_id: Tree(span.name, dict(span.attributes), []) for span in ordered}
+    nodes = {span.context.span_id: Tree(span.name, without_clocks(span.attributes), []) for span in ordered}
     roots = []
     for span in ordered:
         parent = nodes.get(span.parent.span_id) if span.parent else None

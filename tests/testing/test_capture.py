@@ -47,6 +47,16 @@ def test_the_spans_of_a_block_are_captured():
     )
 
 
+def test_a_trace_without_spans_says_that_earlier_ones_are_not_in_it():
+    compile_once()
+    with capture() as trace, pytest.raises(LookupError) as raised:
+        trace.one("torch.compile_frame")
+    assert str(raised.value) == (
+        "No span is named 'torch.compile_frame', because there are no spans at all. Spans from before the block, or before the test, are "
+        "not included: compile inside the block, or use capture() in the fixture that compiles."
+    )
+
+
 def test_the_spans_of_the_program_are_captured_around_those_of_torchspan(provider):
     with capture(tracer_provider=provider) as trace, provider.get_tracer("app").start_as_current_span("request"):
         compile_once()

@@ -102,7 +102,7 @@ def test_a_folder_that_others_may_write_to_is_neither_read_nor_written(folder, e
     why = "it must belong to this user, and no other user may write to it"
     assert caplog.messages == [
         f"Ignoring the engine {KEY} in {folder.path}: {why}",
-        f"Engines are not kept in {folder.path}: _UnusableError: {why}",
+        f"Engines are not kept in {folder.path}: UnusableError: {why}",
     ]
 
 

@@ -17,7 +17,7 @@ from support.tree import named
 from torchspan import phase, semconv
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.engine import CURRENT, ActiveWork, Engine, Occurrence, Placement
+from torchspan.engine import CURRENT, Engine, Occurrence, Placement
 from torchspan.probes import Function, Record
 from torchspan.writer import MetricWriter, SpanWriter
 from torchspan.writer._budget import TRACES, Budget
@@ -345,7 +345,7 @@ def engine_made(engine):
 def test_with_300_engines_every_conversion_and_build_is_a_span_and_the_rest_is_folded(provider, exporter, metrics):
     engine, writer = Engine(), SpanWriter(provider)
     extend(engine, writer.callback)
-    recorder = MetricWriter(engine, metrics.provider, active=ActiveWork(), dropped={"budget": lambda: writer.dropped})
+    recorder = MetricWriter(engine, metrics.provider, dropped={"budget": lambda: writer.dropped})
     extend(engine, recorder.callback)
 
     def compilation(_event):

@@ -17,7 +17,7 @@ import torchspan
 from support.engines import extend
 from torchspan import phase, propagation
 from torchspan._server_span import REMEMBERED, SERVER_SPANS
-from torchspan.engine import ActiveWork, Engine
+from torchspan.engine import Engine
 from torchspan.writer import MetricWriter, enrich_callback
 
 
@@ -89,7 +89,7 @@ def test_other_work_below_a_server_span_is_not_marked(tracer):
 
 def test_the_metrics_have_it_without_the_span_writer(tracer, metrics):
     engine = Engine()
-    recorder = MetricWriter(engine, metrics.provider, active=ActiveWork(), dropped={})
+    recorder = MetricWriter(engine, metrics.provider, dropped={})
     extend(engine, enrich_callback(), recorder.callback)
     with server(tracer), tracer.start_as_current_span("middleware"):
         engine.close(engine.open(phase.COMPILE, {}))

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
 from support.engines import extend
 from torchspan import phase, semconv
-from torchspan.engine import ActiveWork, Engine
+from torchspan.engine import Engine
 from torchspan.writer import MetricWriter, SpanWriter
 
 
@@ -27,7 +27,7 @@ def measured():
         )
         extend(engine, SpanWriter(provider).callback)
         meters = MeterProvider([reader], shutdown_on_exit=False)
-        extend(engine, MetricWriter(engine, meters, active=ActiveWork(), dropped={}).callback)
+        extend(engine, MetricWriter(engine, meters, dropped={}).callback)
 
         def exemplars(name):
             (resource,) = reader.get_metrics_data().resource_metrics

@@ -17,7 +17,7 @@ from support.engines import extend
 from support.forked import held_elsewhere, in_forked_child
 from support.metrics import Metrics
 from torchspan import phase
-from torchspan.engine import ActiveWork, Engine
+from torchspan.engine import Engine
 from torchspan.writer import MetricWriter
 
 pytestmark = [
@@ -61,9 +61,8 @@ class Work:
     def __init__(self, provider):
         self.dropped = 0
         self.engine = Engine()
-        active = ActiveWork()
-        self.writer = MetricWriter(self.engine, provider, active=active, dropped={"budget": lambda: self.dropped})
-        extend(self.engine, active.callback, self.writer.callback)
+        self.writer = MetricWriter(self.engine, provider, dropped={"budget": lambda: self.dropped})
+        extend(self.engine, *self.writer.active_callbacks, self.writer.callback)
 
     def compile(self, times=1):
         for _ in range(times):

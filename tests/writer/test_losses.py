@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, Sa
 
 from support.engines import extend
 from torchspan import phase, semconv
-from torchspan.engine import ActiveWork, Engine
+from torchspan.engine import Engine
 from torchspan.sdk import TorchspanSampler
 from torchspan.writer import MetricWriter, SpanWriter
 
@@ -80,7 +80,7 @@ def test_without_an_sdk_no_sampler_has_refused_anything(writing, around):
 def test_the_metric_has_each_reason_with_its_number(metrics):
     engine, counts = Engine(), dict.fromkeys(REASONS, 0)
     dropped = {reason: lambda reason=reason: counts[reason] for reason in REASONS}
-    writer = MetricWriter(engine, metrics.provider, active=ActiveWork(), dropped=dropped)
+    writer = MetricWriter(engine, metrics.provider, dropped=dropped)
     counts |= {"budget": 1, "rank": 2, "sampler": 3, "paused": 4}
     assert metrics.values("torchspan.span.dropped", "torchspan.dropped.reason") == counts
     writer.close()

@@ -27,7 +27,7 @@ from torchspan import phase, semconv
 from torchspan.adapters import Provenance
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.engine import ActiveWork, Engine
+from torchspan.engine import Engine
 from torchspan.engine.run_times import HELD
 from torchspan.probes import PROBES, Runs
 from torchspan.writer import MetricWriter, SpanWriter, enrich_callback
@@ -41,12 +41,8 @@ class Bridge:
         self.engine = Engine()
         self.spans = SpanWriter(tracer_provider)
         extend(self.engine, enrich_callback(), self.spans.callback)
-        active = ActiveWork()
-        extend(self.engine, active.callback)
-        self.metrics = MetricWriter(
-            self.engine, meter_provider, active=active, dropped={"budget": lambda: self.spans.dropped}
-        )
-        extend(self.engine, self.metrics.callback)
+        self.metrics = MetricWriter(self.engine, meter_provider, dropped={"budget": lambda: self.spans.dropped})
+        extend(self.engine, *self.metrics.active_callbacks, self.metrics.callback)
         self.provenance = Provenance()
         factory = WrapperFactory(self.engine, self.provenance)
         ports = make_ports()
@@ -217,18 +213,61 @@ def test_the_longest_of_the_builds_that_run_is_measured_in_seconds(bridge, metri
     assert metrics.values(longest) == {(): 0}
 
 
+def test_a_compilation_inside_a_frame_counts_among_the_frames_and_among_the_builds(bridge, metrics):
+    work = [bridge.engine.open(each, {}) for each in (phase.COMPILE_FRAME, phase.COMPILE_FRAME, phase.COMPILE)]
+    assert metrics.values("torch.compile.active") == {(): 1}
+    assert metrics.values("torch_tensorrt.build.active") == {(): 1}
+    for each in reversed(work):
+        bridge.engine.close(each)
+    assert metrics.values("torch.compile.active") == {(): 0}
+
+
+@pytest.mark.parametrize("of", [phase.COMPILE_FRAME, phase.COMPILE_BACKWARD], ids=["frame", "backward"])
+def test_the_longest_frame_or_backward_graph_that_is_compiled_is_measured(bridge, metrics, monkeypatch, of):
+    clock = FakeTime(monkeypatch)
+    work = bridge.engine.open(of, {})
+    clock.advance(61)
+    assert metrics.values("torch.compile.longest") == {(): 61}
+    bridge.engine.close(work)
+    assert metrics.values("torch.compile.longest") == {(): 0}
+
+
+def test_where_only_torch_compile_works_nothing_is_said_of_builds(bridge, metrics):
+    bridge.event(phase.COMPILE_FRAME)
+    assert {name for name in metrics.read() if "active" in name or "longest" in name} == {
+        "torch.compile.active",
+        "torch.compile.longest",
+    }
+
+
+@pytest.mark.parametrize(
+    ("of", "metric"),
+    [
+        (phase.EXPORT, "torch.phase.duration"),
+        (phase.COMPILE_WAIT, "torch.phase.duration"),
+        (phase.COMPILE_WORKER, "torch.phase.duration"),
+        (phase.IMPORT, "torchspan.import.duration"),
+        (phase.PARSE, "torch_tensorrt.phase.duration"),
+        (phase.LOWER, "torch_tensorrt.phase.duration"),
+    ],
+    ids=lambda each: getattr(each, "name", ""),
+)
+def test_the_duration_of_a_phase_is_in_the_metric_of_its_library(bridge, metrics, of, metric):
+    bridge.event(of)
+    assert [name for name in metrics.read() if name.endswith(".duration")] == [metric]
+
+
 def test_while_instrumentation_is_suppressed_a_compilation_is_not_among_active_work(bridge, metrics):
     with suppress_instrumentation():
         event = bridge.engine.open(phase.COMPILE, {})
-    (point,) = metrics.read()["torch_tensorrt.build.active"]
-    assert point.value == 0
+    assert "torch_tensorrt.build.active" not in metrics.read()
     bridge.engine.close(event)
 
 
 def test_while_instrumentation_is_suppressed_nothing_is_recorded(bridge, metrics):
     with suppress_instrumentation():
         bridge.event(phase.COMPILE)
-    assert set(metrics.read()) <= {"torch_tensorrt.build.active", "torch_tensorrt.build.longest"}
+    assert metrics.read() == {}
 
 
 def test_failures_alongside_the_program_are_counted(bridge, metrics, caplog):
@@ -557,9 +596,9 @@ def test_each_provider_has_what_was_recorded_with_it(provider):
 def test_a_build_is_counted_once_after_two_threads_have_noticed_a_provider_at_once(monkeypatch):
     first, second = Metrics(), Metrics()
     providers, together, detach = [first.provider], threading.Barrier(2, timeout=60), Instruments.detach
-    engine, active = Engine(), ActiveWork()
-    extend(engine, active.callback)
-    writer = MetricWriter(engine, None, active=active, dropped={}, default=lambda: providers[-1])
+    engine = Engine()
+    writer = MetricWriter(engine, None, dropped={}, default=lambda: providers[-1])
+    extend(engine, *writer.active_callbacks)
     with monkeypatch.context() as patched, ThreadPoolExecutor(2) as pool:
         patched.setattr(Instruments, "detach", lambda self, source: together.wait() < 2 and detach(self, source))
         providers.append(second.provider)
@@ -652,7 +691,7 @@ def test_a_global_provider_that_is_set_late_is_noticed_at_the_next_event():
 def test_with_otel_metrics_exporter_none_nothing_is_measured_for_the_global_provider(provider, metrics, monkeypatch):
     monkeypatch.setenv("OTEL_METRICS_EXPORTER", "none")
     engine = Engine()
-    writer = MetricWriter(engine, None, active=ActiveWork(), dropped={}, default=lambda: metrics.provider)
+    writer = MetricWriter(engine, None, dropped={}, default=lambda: metrics.provider)
     assert not writer.is_read()
     assert not engine.run_times[phase.EXECUTE].wanted
     writer.close()

@@ -62,7 +62,7 @@ def test_the_span_says_what_is_running_and_for_how_long(engine, exporter, progre
         "torchspan.progress.running_elapsed": 3.0,
         "torchspan.progress.number": 4,
         "torch_tensorrt.engine.name": "_run_on_acc_0",
-        "torch_tensorrt.model.class": "Net",
+        "torch.model.class": "Net",
         "torch_tensorrt.entry_point": "torch.compile",
     }
     assert (span.start_time, span.end_time) == (START_NS + 5 * 10**9, START_NS + 5 * 10**9)
@@ -330,7 +330,7 @@ def test_the_start_of_the_work_is_in_torchspans_own_file_alone(made, path, expor
         "torchspan.progress.running": "torch_tensorrt.compile",
         "torchspan.progress.running_elapsed": 0.0,
         "torchspan.progress.number": 0,
-        "torch_tensorrt.model.class": "Net",
+        "torch.model.class": "Net",
         "torch_tensorrt.entry_point": "torch.compile",
     }
 
@@ -347,7 +347,7 @@ def test_the_start_of_the_work_obeys_the_limits_of_the_provider(made, path, monk
     (span,) = span_file.read(path)
     assert dict(span.attributes) == {
         "torchspan.progress.number": 0,
-        "torch_tensorrt.model.class": "NetworkOfLaye",
+        "torch.model.class": "NetworkOfLaye",
         "torch_tensorrt.entry_point": "torch.compile",
     }
     engine.close(compilation)

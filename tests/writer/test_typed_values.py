@@ -10,7 +10,7 @@ from opentelemetry.trace import StatusCode
 
 from support.engines import extend
 from torchspan import phase, semconv
-from torchspan.engine import ActiveWork, Engine, Occurrence, Placement
+from torchspan.engine import Engine, Occurrence, Placement
 from torchspan.writer import CurrentSpanNotes, MetricWriter, ProgressWriter, SpanWriter
 
 CANARY = "jane doe alice@example.com sk-live-4711"
@@ -130,9 +130,8 @@ def test_folded_work_says_no_more_and_what_has_one_name_then_is_counted_together
 def measured(metrics):
     """An engine whose events are metrics."""
     engine = Engine()
-    active = ActiveWork()
-    writer = MetricWriter(engine, metrics.provider, active=active, dropped={})
-    extend(engine, active.callback, writer.callback)
+    writer = MetricWriter(engine, metrics.provider, dropped={})
+    extend(engine, *writer.active_callbacks, writer.callback)
     yield engine
     metrics.read()
     writer.close()

@@ -17,17 +17,18 @@ from dashboards.panels import (
     lines,
     percentiles,
 )
-from dashboards.promql import INTERVAL, RANGE, Matches, Other, label, measured
+from dashboards.promql import INTERVAL, RANGE, Matches, label, measured
 from torchspan import phase, semconv
 
 _COMPILATIONS = measured(semconv.METRIC_COMPILE_DURATION)
 _PHASES = measured(semconv.METRIC_PHASE_DURATION)
+_TORCH_PHASES = measured(semconv.METRIC_TORCH_PHASE_DURATION)
 _SIZES = measured(semconv.METRIC_ENGINE_BUILD_SIZE)
 _LOOKUPS = measured(semconv.METRIC_CACHE_LOOKUPS)
 
 _COLORS = {"complete": "green", "fallback": "orange", "failed": "red"}
 _USED = Matches("hit|miss|rejected")
-_WORK = {semconv.PHASE: Other(phase.IMPORT.name)}
+_EXPORTS = {semconv.PHASE: Matches(f"{phase.EXPORT.name}.*")}
 _SUCCEEDED = {semconv.ERROR_TYPE: ""}
 
 
@@ -91,7 +92,7 @@ def _outcomes():
     yield while_serving()
     yield lines(
         "Builds in progress",
-        "Compilations, and engine builds outside a compilation, that are running. If a process is killed, its builds are shown for five "
+        "Compilations by Torch-TensorRT, and engine builds outside a compilation, that are running. If a process is killed, its builds are shown for five "
         "more minutes, until the Collector drops its series.",
         Source.TORCHSPAN,
         COUNT,
@@ -112,19 +113,25 @@ def _durations():
     of_phase = f"{{{{{label(semconv.PHASE)}}}}}"
     yield lines(
         "Duration by phase",
-        "The chosen percentile of the duration of each phase in each interval. Phases are nested, as spans are. Imports are "
-        "left out.",
+        "The chosen percentile of the duration of each phase of Torch-TensorRT, TensorRT and torch.export in each interval. Phases are "
+        "nested, as spans are.",
         Source.TORCHSPAN,
         SECONDS,
-        Query(_PHASES.quantile("$percentile", INTERVAL, by=[semconv.PHASE], where=_WORK), of_phase, exemplars=True),
+        Query(_PHASES.quantile("$percentile", INTERVAL, by=[semconv.PHASE]), of_phase, exemplars=True),
+        Query(
+            _TORCH_PHASES.quantile("$percentile", INTERVAL, by=[semconv.PHASE], where=_EXPORTS),
+            of_phase,
+            exemplars=True,
+        ),
     )
     yield in_all(
         "Time by phase",
-        "Total duration of each phase, in seconds. Phases are nested, so they do not add up to the duration of compilations. Imports "
-        "are left out.",
+        "Total duration of each phase of Torch-TensorRT, TensorRT and torch.export, in seconds. Phases are nested, so they do not add up "
+        "to the duration of compilations.",
         Source.TORCHSPAN,
         SECONDS,
-        Query(_PHASES.added_up(RANGE, by=[semconv.PHASE], where=_WORK), of_phase),
+        Query(_PHASES.added_up(RANGE, by=[semconv.PHASE]), of_phase),
+        Query(_TORCH_PHASES.added_up(RANGE, by=[semconv.PHASE], where=_EXPORTS), of_phase),
         width=18,
     )
     yield lines(

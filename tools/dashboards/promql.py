@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PromQL over series of Prometheus: torchspan's metrics by their rows, and those of the Collector by their names.
 
-`where` is a dict of labels and values: a string that the label is equal to, a `Matches` or an `Other`; "" selects series without the
-label.
+`where` is a dict of labels and values: a string that the label is equal to, or a `Matches`; "" selects series without the label.
 `by` names the labels to sum by. A label may be given as a row of `torchspan.semconv`.
 """
 
@@ -26,13 +25,6 @@ class Matches:
     """A regular expression that a label must match."""
 
     pattern: str
-
-
-@dataclass(frozen=True)
-class Other:
-    """Any value but one."""
-
-    value: str
 
 
 @dataclass(frozen=True)
@@ -117,6 +109,4 @@ def _selected(name, chosen, where):
 
 
 def _matcher(value):
-    if isinstance(value, Matches):
-        return f'=~"{value.pattern}"'
-    return f'!="{value.value}"' if isinstance(value, Other) else f'="{value}"'
+    return f'=~"{value.pattern}"' if isinstance(value, Matches) else f'="{value}"'

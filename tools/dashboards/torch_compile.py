@@ -22,6 +22,7 @@ from torchspan import phase, semconv
 _FRAMES = measured(semconv.METRIC_FRAME_DURATION)
 _BACKWARDS = measured(semconv.METRIC_BACKWARD_DURATION)
 _PHASES = measured(semconv.METRIC_COMPILE_PHASE_DURATION)
+_TORCH_PHASES = measured(semconv.METRIC_TORCH_PHASE_DURATION)
 _RECOMPILES = measured(semconv.METRIC_RECOMPILES)
 _BREAKS = measured(semconv.METRIC_GRAPH_BREAKS)
 _LIMITS = measured(semconv.METRIC_RECOMPILE_LIMITS)
@@ -32,6 +33,7 @@ _CACHES = {
 
 _COLORS = {"compiled": "green", "skipped": "yellow", "limit": "orange", "fallen_back": "orange", "failed": "red"}
 _USED = Matches("hit|miss")
+_LEFT = {semconv.PHASE: Matches(f"{phase.COMPILE_WAIT.name}|{phase.COMPILE_WORKER.name}")}
 _OF_CODE = (semconv.CODE_FUNCTION, semconv.CODE_FILE, semconv.CODE_LINE)
 
 
@@ -159,6 +161,32 @@ def _durations():
         SECONDS,
         Query(_PHASES.added_up(RANGE, by=[semconv.COMPILE_PHASE_NAME]), of_phase),
         width=12,
+    )
+    yield lines(
+        "Compilations in progress",
+        "Frames and backward graphs that are being compiled. If a process is killed, its compilations are shown for five more minutes, "
+        "until the Collector drops its series.",
+        Source.TORCHSPAN,
+        COUNT,
+        Query(measured(semconv.METRIC_FRAMES_ACTIVE).now(), "in progress"),
+        width=8,
+    )
+    yield lines(
+        "Longest compilation in progress",
+        "Time for which the longest-running compilation of a frame or a backward graph has been running.",
+        Source.TORCHSPAN,
+        SECONDS,
+        Query(measured(semconv.METRIC_FRAMES_LONGEST).now(function="max"), "longest"),
+        width=8,
+    )
+    yield in_all(
+        "Waits and workers",
+        "Total duration, in seconds, of waits of threads for another thread's compilation (`torch.compile_wait`), and of the work of "
+        "Inductor's threads and processes (`torch.compile_worker`). They run at the same time.",
+        Source.TORCHSPAN,
+        SECONDS,
+        Query(_TORCH_PHASES.added_up(RANGE, by=[semconv.PHASE], where=_LEFT), _legend(semconv.PHASE)),
+        width=8,
     )
 
 

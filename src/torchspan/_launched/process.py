@@ -312,6 +312,11 @@ class RunProcess:
                     self.fail(f"the exporters of OTEL_METRICS_EXPORTER cannot be created: {error!r}")
             return self._meters
 
+    def own_providers(self) -> list[Any]:
+        """The providers of `run` itself, of those that have been made, and the file."""
+        own = None if self._own is None else self._own.provider
+        return [each for each in (own, self._meters, self._file) if each is not None]
+
     # --- the end ----------------------------------------------------------------------------------------------
     def end(self) -> None:
         """Deliver what `run`'s exporters still hold, within the limit. The rest is counted."""

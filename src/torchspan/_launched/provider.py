@@ -181,9 +181,9 @@ class OwnTracers:
     """The tracers of `run`'s own provider."""
 
     def __init__(self, settings: RunSettings, provider: TracerProvider) -> None:
-        self._provider = provider
+        self.provider = provider
         self._start_parent = StartParent(settings)
 
     def get(self, name: str, version: str | None, schema_url: str | None, attributes: Any) -> trace.Tracer:
         """See `opentelemetry.trace.TracerProvider.get_tracer`."""
-        return RunTracer(self._provider.get_tracer(name, version, schema_url, attributes), self._start_parent)
+        return RunTracer(self.provider.get_tracer(name, version, schema_url, attributes), self._start_parent)

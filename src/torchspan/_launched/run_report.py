@@ -38,6 +38,8 @@ LARGEST = 1 << 20
 _NUMBER_LOST = re.compile(r"; \d+ lost$")
 COMPILE_DISABLE = "TORCH_COMPILE_DISABLE"
 """PyTorch's own variable (torch/_dynamo/config.py)."""
+NOTHING_COMPILED = "nothing was compiled: neither torch.compile nor Torch-TensorRT ran"
+"""The whole message where all was recorded that there was."""
 NO_SDK = "the OpenTelemetry SDK cannot be imported"
 NOT_APPLIED = "the OTEL_* variables cannot be applied"
 NOT_LOADED = "OpenTelemetry failed to load the instrumentations"
@@ -226,7 +228,7 @@ def missing(reports: Sequence[RunReport], in_files: Mapping[int, int]) -> Missin
 
 
 def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], started: str, interpreter: str) -> str:
-    """Why a run recorded nothing, as a clause without a full stop.
+    """Why a run recorded nothing, as a clause without a full stop. A text with `NOTHING_COMPILED` is a sentence of its own.
 
     Args:
         environ: What the program was started with.
@@ -273,16 +275,17 @@ def _reason_without_spans(reports: Sequence[RunReport], environ: Mapping[str, st
     libraries = {name for report in reports for name in report.libraries}
     observed = sorted(libraries - {"torch"}, key="torch_tensorrt".__ne__)
     if not libraries:
-        return "none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was ever imported"
+        return f"{NOTHING_COMPILED}; none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was imported"
     if "torch" in libraries and environ.get(COMPILE_DISABLE) == "1":
-        return f"{COMPILE_DISABLE}=1 is set, so torch.compile compiles nothing"
+        return f"{NOTHING_COMPILED}; {COMPILE_DISABLE}=1 is set, so torch.compile compiles nothing"
     if not observed:
-        return "torch was imported, but nothing was compiled with it"
+        return NOTHING_COMPILED
     if not any(report.resolved for report in reports):
         rows = max(report.rows for report in reports)
         return f"none of the {rows} hook points resolved in this installation; see: torchspan probes"
-    work = "compiled or run" if observed[0] == "torch_tensorrt" else "parsed, built or run"
-    return f"{observed[0]} was imported, but nothing was {work} with it"
+    if observed[0] == "torch_tensorrt":
+        return f"{NOTHING_COMPILED}, and no engine ran"
+    return f"{observed[0]} was imported, but nothing was parsed, built or run with it"
 
 
 def _reason_of_sampler(reports: Sequence[RunReport], unsampled: int, environ: Mapping[str, str]) -> str:

@@ -121,7 +121,8 @@ class ModuleInputs:
             self._follow(module, _LOADED, signature_of(module.forward), comes_first=True)
             return
         entry_point = event.attributes.get(semconv.ENTRY_POINT)
-        name, is_graph = event.attributes.get(semconv.MODEL_CLASS, entry_point), entry_point == FROM_DYNAMO
+        is_graph = entry_point == FROM_DYNAMO
+        name = entry_point if is_graph else event.attributes.get(semconv.MODEL_CLASS, entry_point)
         # The names of a graph's inputs are made of whatever the program's arguments are in, keys of dictionaries
         # included.
         signature = any_call() if is_graph else signature_of(module.forward)

@@ -11,11 +11,12 @@
 Reading files needs neither the OpenTelemetry SDK nor torch.
 """
 
-# General layout, in the direction of the data: `torchspan.traces` (files to spans to trees) -> `_texts`, `_printable` (texts that can be
+# General layout, in the direction of the data: `torchspan.traces` (files to spans to trees) -> `whole_texts`, `printable_spans` (texts that can be
 # drawn) -> findings as data (`_findings`) by subject: `_frame_answer`, `_fallback_answer`, `_cache_answer`, `_error_answer`, `_limit_answer`,
 # `_stages`; `_compiled` (a row for everything that was compiled), `_time_split` -> lines: `_table`, `_trace_answers`, `_labels` and
-# `_folded_rows` (what a line says and which there are), `_render` (lines of a given width), `_drawing` (their order) -> `_report`.
+# `_folded_rows` (what a line says and which there are), `_render` (lines of a given width), `drawing` (their order) -> `_report`.
 
+from torchspan.answers._compiled import Compiled
 from torchspan.answers._findings import (
     Break,
     CacheResult,
@@ -28,13 +29,14 @@ from torchspan.answers._findings import (
     Sizes,
     Stage,
 )
-from torchspan.answers._report import Answers, Report, TraceReport, read
+from torchspan.answers._report import Answers, Report, RunFacts, TraceReport, read
 from torchspan.answers._time_split import TimeSplit
 
 __all__ = [
     "Answers",
     "Break",
     "CacheResult",
+    "Compiled",
     "Engine",
     "Failure",
     "Fallback",
@@ -42,6 +44,7 @@ __all__ = [
     "Frame",
     "Recompile",
     "Report",
+    "RunFacts",
     "Sizes",
     "Stage",
     "TimeSplit",

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from torchspan import phase, semconv
-from torchspan.answers._answer import Answer, Why, settings_of, words
-from torchspan.answers._attributes import strings
+from torchspan.answers._attributes import number, strings
 from torchspan.answers._findings import CacheResult
-from torchspan.answers._units import plural
+from torchspan.answers._wording import Why, settings_of, words
+from torchspan.answers.lines import Paragraph
+from torchspan.answers.units import duration, plural
 from torchspan.traces import Node
 
 _C = semconv.CacheReason
@@ -46,10 +48,15 @@ WHY = {
     _C.WRITE_FAILED: Why("write failed", "make the folder writable"),
     _C.INSERT_RAISED: Why("raised", "correct the cache"),
 }
-_PLURALS = {"hit": "hits", "miss": "misses"}
+_PLURALS = {"hit": "hits", "miss": "misses", "bypass": "bypasses"}
 
 
 def cache_results(nodes: list[Node]) -> list[CacheResult]:
+    """What the engine cache, and the caches of torch.compile, did."""
+    return [*_engine_cache_results(nodes), *_compile_cache_results(nodes)]
+
+
+def _engine_cache_results(nodes: list[Node]) -> list[CacheResult]:
     """What the engine cache did with each engine; from conversions, which all say it, or else from the lookups that were seen."""
     conversions = sum((_outcomes(nodes, conversion) for conversion in phase.CONVERSIONS), Counter[tuple[str, str]]())
     looked = conversions or _outcomes(nodes, phase.CACHE_LOOKUP)
@@ -62,7 +69,9 @@ def cache_results(nodes: list[Node]) -> list[CacheResult]:
     details = {_C.SETTINGS: " " + ", ".join(differing) if differing else "", _C.OTHER_SETTINGS: _neighbors(nodes)}
     return [
         CacheResult(
-            sentence_pieces=words(f"{plural(count, outcome, _PLURALS.get(outcome))}{_because(reason, details)}"),
+            sentence_pieces=words(
+                f"{plural(count, outcome, _PLURALS.get(outcome, outcome))}{_because(reason, details)}"
+            ),
             remedy_pieces=words(WHY[reason].remedy) if reason in WHY else (),
             cache="engine",
             outcome=outcome,
@@ -74,14 +83,44 @@ def cache_results(nodes: list[Node]) -> list[CacheResult]:
     ]
 
 
-def cache_answers(nodes: list[Node]) -> list[Answer]:
-    """At most one: what the engine cache did, and what would change it."""
-    results = cache_results(nodes)
-    if not results:
-        return []
-    sentences = ", ".join(result.sentence for result in results)
-    remedies = dict.fromkeys(result.remedy for result in results if result.remedy)
-    return [Answer("Cache", (words("; ".join([sentences, *remedies])),))]
+_COMPILE_CACHES = (
+    (
+        "aotautograd",
+        semconv.AOTAUTOGRAD_CACHE,
+        semconv.AOTAUTOGRAD_CACHE_BYPASS_REASON,
+        semconv.AOTAUTOGRAD_CACHE_SAVED,
+    ),
+    ("inductor", semconv.INDUCTOR_CACHE, semconv.INDUCTOR_CACHE_BYPASS_REASON, semconv.INDUCTOR_CACHE_SAVED),
+)
+_KEEP = "keep the folder of TORCHINDUCTOR_CACHE_DIR, and the next run hits"
+
+
+def _compile_cache_results(nodes: list[Node]) -> Iterator[CacheResult]:
+    """What the caches of torch.compile did with each graph."""
+    attributes = [node.span.attributes for node in nodes]
+    for cache, outcome_key, reason_key, saved_key in _COMPILE_CACHES:
+        lookups = [lookup for lookup in attributes if outcome_key in lookup]
+        counts = Counter((str(lookup[outcome_key]), str(lookup.get(reason_key, ""))) for lookup in lookups)
+        for (outcome, reason), count in sorted(counts.items()):
+            saved = [number(lookup, saved_key) or 0.0 for lookup in lookups if outcome == "hit" and saved_key in lookup]
+            said = f", which saved {duration(sum(saved) * 1e9)}" if saved else f" ({reason})" if reason else ""
+            yield CacheResult(
+                sentence_pieces=words(f"{plural(count, outcome, _PLURALS.get(outcome, outcome))}{said}"),
+                remedy_pieces=words(_KEEP) if outcome == "miss" else (),
+                cache=cache,
+                outcome=outcome,
+                reason=reason,
+                count=count,
+                saved_s=sum(saved) if saved else None,
+            )
+
+
+def together(results: Iterable[CacheResult]) -> Paragraph:
+    """What one cache did, and what would change it, in one paragraph."""
+    every = list(results)
+    sentences = ", ".join(result.sentence for result in every)
+    remedies = dict.fromkeys(result.remedy for result in every if result.remedy)
+    return words("; ".join([sentences, *remedies]))
 
 
 def _outcomes(nodes: list[Node], of: phase.Phase) -> Counter[tuple[str, str]]:

@@ -18,7 +18,7 @@ from torchspan.answers._fallback_answer import fallbacks
 from torchspan.answers._findings import Break, CacheResult, Engine, Failure, Fallback, Finding, Recompile, Sizes, Stage
 from torchspan.answers._limit_answer import sizes
 from torchspan.answers._stages import covered_ns, stages
-from torchspan.answers._units import duration, source_line
+from torchspan.answers.units import duration, source_line
 from torchspan.semconv.torch import FrameOutcome
 from torchspan.traces import Attributes, Node, Trace, UnfinishedSpan
 
@@ -28,6 +28,7 @@ _MODELS = (*phase.LOWERING, *_EXPORTS, phase.SAVE, phase.LOAD)
 _NETWORKS = (phase.PARSE, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE)
 _Key = tuple[str, ...]
 _STARTS = frozenset(row.name for row in (*_FRAMES, *_MODELS, *_NETWORKS))
+_RUNS = frozenset(row.name for row in phase.RUNS)
 _COUNTED = frozenset(row.name for row in (phase.COMPILE_FRAME, *phase.LOWERING, phase.BUILD_ENGINE))
 """Work that compiles; the other work of a row belongs to it."""
 _MOST_OUTCOMES = 5
@@ -133,8 +134,13 @@ class Compiled:
         return any(self.badness[:2])
 
     def worst(self) -> Trace:
-        """The trace that shows most of what is wrong."""
-        return max(self.traces, key=lambda trace: _of_trace(trace).badness)
+        """The trace that shows most of what is wrong: one that failed or did not end, else the longest with news."""
+
+        def rank(trace: Trace) -> tuple[bool, bool, int]:
+            row = _of_trace(trace)
+            return row.badness[0] is True, bool(row.news), row.ns
+
+        return max(self.traces, key=rank)
 
 
 def _is_limit(finding: Finding) -> bool:
@@ -152,6 +158,8 @@ def _outcome(node: Node) -> str:
     if node.span.is_error:
         return "failed"
     outcome = attributes.get(semconv.FRAME_OUTCOME)
+    if outcome == FrameOutcome.SKIPPED and _frame_answer.is_resumed(attributes):
+        return ""  # most often, there is nothing left to compile
     if outcome in {FrameOutcome.SKIPPED, FrameOutcome.LIMIT, FrameOutcome.FALLEN_BACK}:
         return "runs eagerly"
     if outcome == FrameOutcome.FAILED:
@@ -201,7 +209,8 @@ class _Rows:
 
     def add_other(self, trace: Trace, root: Node) -> None:
         """Add a span that is no compilation."""
-        name = _labels.SEPARATOR.join(filter(None, _labels.label(root)))
+        of_run = (root.span.name, str(root.span.attributes.get(semconv.MODEL_CLASS) or ""))
+        name = _labels.SEPARATOR.join(filter(None, of_run if root.span.name in _RUNS else _labels.label(root)))
         self._add(("other", name), Compiled(name, "", is_compilation=False), trace, root)
 
     def finished(self) -> Iterable[Compiled]:

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from torchspan import phase, semconv
-from torchspan.answers._answer import words
 from torchspan.answers._attributes import number, strings
 from torchspan.answers._findings import Engine
-from torchspan.answers._units import duration, size
+from torchspan.answers._wording import words
+from torchspan.answers.units import duration, size
 from torchspan.traces import Attributes, Node
 
 _CONVERSIONS = frozenset(row.name for row in phase.CONVERSIONS)

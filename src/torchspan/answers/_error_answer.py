@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from torchspan import phase, semconv
 from torchspan.answers import _labels
-from torchspan.answers._answer import Answer, listed, words
 from torchspan.answers._attributes import number, numbers, operator, strings
 from torchspan.answers._findings import Failure
-from torchspan.answers._units import plural, source_line, times
-from torchspan.answers.lines import Code, Paragraph, Style
+from torchspan.answers._wording import listed, words
+from torchspan.answers.lines import Code, Paragraph
+from torchspan.answers.units import plural, source_line, times
 from torchspan.traces import Attributes, Node
 
 # --- what validators refused ----------------------------------------------------------------------------------------
@@ -53,17 +53,6 @@ def failures(nodes: list[Node]) -> list[Failure]:
     failed = [node for node in nodes if _labels.error(node.span)[0]]
     above = {id(node.parent) for node in failed}
     return [_failure(node) for node in failed if id(node) not in above]
-
-
-def error_answers(nodes: list[Node]) -> list[Answer]:
-    """At most one answer, about the failure that came first; how many more there are is counted."""
-    every = failures(nodes)
-    if not every:
-        return []
-    first, more = every[0], f" (+ {len(every) - 1} more)" if len(every) > 1 else ""
-    remedy = (first.remedy_pieces,) if first.remedy_pieces else ()
-    said = words(_sentence(first.type, f"{first.stage}{more}", first.message))
-    return [Answer("Error", (said, *first.details, *remedy), style=Style.ERROR)]
 
 
 def _failure(node: Node) -> Failure:

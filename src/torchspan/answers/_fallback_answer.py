@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from torchspan import phase, semconv
-from torchspan.answers._answer import Answer, Why, listed, settings_of, words
 from torchspan.answers._attributes import numbers, operator, strings
 from torchspan.answers._error_answer import refusals
 from torchspan.answers._findings import Fallback
-from torchspan.answers._units import plural, times
-from torchspan.answers.lines import Paragraph, Style
+from torchspan.answers._wording import Why, listed, settings_of, words
+from torchspan.answers.lines import Paragraph
+from torchspan.answers.units import plural, times
 from torchspan.traces import Attributes, Node, at_or_below
 
 _Value = TypeVar("_Value")
@@ -65,23 +65,9 @@ def fallbacks(nodes: list[Node]) -> list[Fallback]:
         for reason in strings(node.span.attributes, semconv.FALLBACK_REASON_CLASSES):
             by_reason.setdefault(reason, {})
     settings = settings_of(nodes)
+    refused = tuple(refusals(node.span.attributes for node in nodes)) if _R.VALIDATOR_REFUSED in by_reason else ()
     ranked = sorted(by_reason.items(), key=lambda item: -sum(operator.count for operator in item[1].values()))
-    return [fallback for reason, operators in ranked for fallback in _of_reason(reason, operators, settings)]
-
-
-def fallback_answers(nodes: list[Node], room: int) -> list[Answer]:
-    """A line for each reason, at most `room`."""
-    by_reason: dict[str, list[Fallback]] = {}
-    for fallback in fallbacks(nodes):
-        by_reason.setdefault(fallback.reason, []).append(fallback)
-    answers = []
-    for reason, of_reason in by_reason.items():
-        refused = refusals(node.span.attributes for node in nodes) if reason == _R.VALIDATOR_REFUSED else ()
-        answers.append(Answer("Fallback", (together(of_reason), *refused), style=Style.FALLBACK))
-    if len(answers) > room:
-        rest = words(f"{plural(len(answers) - room + 1, 'further reason')}; see the lines above")
-        answers = [*answers[: room - 1], Answer("Fallback", (rest,), style=Style.FALLBACK)]
-    return answers
+    return [fallback for reason, operators in ranked for fallback in _of_reason(reason, operators, settings, refused)]
 
 
 def together(of_reason: list[Fallback]) -> Paragraph:
@@ -98,12 +84,17 @@ def together(of_reason: list[Fallback]) -> Paragraph:
     return (*before, f"{last}:", *why)
 
 
-def _of_reason(reason: str, operators: dict[str, _Operator], settings: Attributes) -> Iterator[Fallback]:
+def _of_reason(
+    reason: str, operators: dict[str, _Operator], settings: Attributes, refused: tuple[Paragraph, ...]
+) -> Iterator[Fallback]:
+    """The operators of a reason; the first has what validators refused of them."""
     why = _why(reason, settings)
+    details = refused if reason == _R.VALIDATOR_REFUSED else ()
     for name, total in sorted(operators.items(), key=lambda item: -item[1].count) or [("", _Operator())]:
         fallback = Fallback(
             sentence_pieces=words(why.reason),
             remedy_pieces=words(why.remedy),
+            details=details,
             operator=name,
             count=total.count,
             reason=reason,
@@ -112,6 +103,7 @@ def _of_reason(reason: str, operators: dict[str, _Operator], settings: Attribute
             is_of_stand_in=total.is_of_stand_in,
         )
         yield fallback if not name else _with_name(fallback)
+        details = ()
 
 
 def _with_name(fallback: Fallback) -> Fallback:

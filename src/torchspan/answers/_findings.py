@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from torchspan.answers.lines import Paragraph
 
@@ -16,13 +15,14 @@ class Finding:
     Attributes:
         sentence_pieces: The sentence in pieces.
         remedy_pieces: What would change it, in pieces; empty if nothing is known.
+        details: Further paragraphs: the operator, the place, the arguments.
+        joint: What stands between sentence and remedy.
     """
-
-    joint: ClassVar[str] = ";"
-    """What stands between sentence and remedy."""
 
     sentence_pieces: Paragraph = field(repr=False)
     remedy_pieces: Paragraph = field(default=(), repr=False)
+    details: tuple[Paragraph, ...] = field(default=(), repr=False)
+    joint: str = field(default=";", repr=False)
 
     @property
     def sentence(self) -> str:
@@ -53,8 +53,6 @@ class Stage(Finding):
         calls: How often it ran.
         in_workers: Whether it ran in compile workers, beside the work that waits for it.
     """
-
-    joint = ":"
 
     name: str
     s: float
@@ -157,8 +155,6 @@ class Recompile(Finding):
         limit: The setting of `torch._dynamo.config` whose limit was reached, so that later calls run eagerly; empty otherwise.
     """
 
-    joint = ":"
-
     functions: tuple[str, ...]
     guard: str
     count: int
@@ -193,7 +189,6 @@ class Failure(Finding):
         message: Its message; empty where it is not recorded.
         stage: What failed, such as `build_engine`.
         is_caught: Whether torch.compile caught it and runs the function eagerly.
-        details: Further paragraphs: the operator, the place, the arguments.
         count: Failures at the same time, this one included.
     """
 
@@ -202,7 +197,6 @@ class Failure(Finding):
     stage: str
     is_caught: bool
     count: int = 1
-    details: tuple[Paragraph, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +206,5 @@ class Sizes(Finding):
     Attributes:
         is_outside: Whether the sizes lie outside of its range; otherwise they are usual, but not what it is optimized for.
     """
-
-    joint = ":"
 
     is_outside: bool

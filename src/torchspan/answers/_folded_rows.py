@@ -99,15 +99,6 @@ def rows(trace: Trace, *, unfolds: bool = False) -> list[Row]:
     return result
 
 
-def folded(nodes: list[Node]) -> list[Node | Fold]:
-    """The nodes as they stand below one line: equal ones share a line, and of very many those that took longest stay."""
-    alone, shown, most = _TIGHTENINGS[0]
-    limits = _Limits(alone, shown, most, 0, Counter(), _notable(nodes))
-    folds: dict[int, Fold] = {}
-    _fold_equal(nodes, limits, folds)
-    return _fold_small(_with_folds(nodes, folds), limits)
-
-
 @dataclass(frozen=True)
 class _Limits:
     alone: int

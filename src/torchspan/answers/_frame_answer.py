@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torchspan import phase, semconv
-from torchspan.answers._answer import words
 from torchspan.answers._findings import Break, Failure, Finding, Frame, Recompile
-from torchspan.answers._units import share, source_line, times
+from torchspan.answers._wording import words
 from torchspan.answers.lines import Code, Paragraph
+from torchspan.answers.units import share, source_line, times
 from torchspan.semconv.torch import BreakClass, FrameOutcome, GuardClass
 from torchspan.traces import Attributes, Node, Span, at_or_below
 
@@ -163,6 +163,7 @@ class _Again:
         return Recompile(
             sentence_pieces=words(f"{begin} in {named}: {subject}{_values(self.values)}"),
             remedy_pieces=self.advice,
+            joint=", or" if limit else ":",
             functions=tuple(self.functions),
             guard=self.guard,
             count=self.functions.total(),

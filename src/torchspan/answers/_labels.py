@@ -11,12 +11,16 @@ from torchspan import phase, semconv
 from torchspan.answers import _frame_answer
 from torchspan.answers._attributes import number, numbers, operator, strings
 from torchspan.answers._engines import engine_name
-from torchspan.answers._units import duration, plural, size, times
 from torchspan.answers.lines import Style
+from torchspan.answers.units import duration, plural, size, times
 from torchspan.traces import Node, Span, UnfinishedSpan
 
 SEPARATOR = " · "
 _NOTABLE_STEP = 0.05
+_LONG_NS, _NOTABLE_WAIT = 100_000_000, 0.1
+"""From which duration on, and from which share of it as a difference, the time on the processor is said."""
+_WAITING = frozenset({phase.COMPILE_PHASE.name, phase.COMPILE_WORKER.name, phase.COMPILE_WAIT.name})
+"""Work that waits for other processes anyway; the frame around it says how much."""
 _MOST_INPUTS = 3
 _MOST_LOGGED = 2
 _SAID_BY_ALL = ("torch_tensorrt.", "tensorrt.", "torch.", f"{phase.OBSERVED.name} ")
@@ -108,13 +112,6 @@ def facts(node: Node) -> list[Fact]:
     return [fact for fact in _facts(node) if fact not in said or fact.style is Style.ERROR]
 
 
-def outcome(span: Span) -> list[Fact]:
-    """What happened to the work, where that is worth a note: it failed, did not end, or a request waited for it."""
-    kind, _ = error(span)
-    failed = [Fact(kind, Style.ERROR)] if kind else []
-    return [*_serving(span), *_end(span), *failed]
-
-
 def exit_of(span: Span) -> list[Fact]:
     """How the program of a span `torchspan.run` ended."""
     signal, code = span.attributes.get(semconv.RUN_SIGNAL), number(span.attributes, semconv.PROCESS_EXIT_CODE)
@@ -148,12 +145,27 @@ def _facts(node: Node) -> list[Fact]:
             *_files(span),
             *_graphs(span),
             *_runs(span),
+            *_processor(span),
             *_steps(span),
         )
     ]
     facts += [Fact(text, Style.FALLBACK) for text in _frame_answer.notes(span)]
     facts += [*_serving(span), *_cache(span), *_fallback(span), *_refit(span), *_memory(span), *_last_seen(span)]
     return [*facts, *_end(span), *_log(span), *_error(node)]
+
+
+def _processor(span: Span) -> list[str]:
+    """How long the work was on the processor, where that is another time than its own."""
+    process_s, thread_s = (number(span.attributes, key) for key in (semconv.CPU_PROCESS_TIME, semconv.CPU_THREAD_TIME))
+    cpu_s = thread_s if process_s is None else process_s
+    if (
+        cpu_s is None
+        or span.duration_ns < _LONG_NS
+        or span.name.partition(" ")[0] in _WAITING
+        or abs(cpu_s * 1e9 - span.duration_ns) < _NOTABLE_WAIT * span.duration_ns
+    ):
+        return []
+    return [f"on the processor {duration(cpu_s * 1e9)} of {duration(span.duration_ns)}"]
 
 
 def _serving(span: Span) -> list[Fact]:

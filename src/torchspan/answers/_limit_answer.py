@@ -8,18 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from torchspan import phase, semconv
-from torchspan.answers._answer import Answer, words
 from torchspan.answers._attributes import strings
 from torchspan.answers._findings import Sizes
-from torchspan.answers._units import share
-from torchspan.answers.lines import Paragraph, Style
+from torchspan.answers._wording import words
+from torchspan.answers.units import share
 from torchspan.traces import Attributes, Node
-
-OUTSIDE, DRIFT = "Outside", "Drift"
-"""Nouns of what the answers describe."""
-
-_MOST = 3
-"""Lines of an answer; what follows is counted."""
 
 _SMALLEST_OPT = 2
 """torch.export takes the sizes 0 and 1 for constants, so an engine for sizes that vary has another opt."""
@@ -28,22 +21,6 @@ _SMALLEST_OPT = 2
 def sizes(nodes: list[Node]) -> list[Sizes]:
     """Calls outside what an engine was built for, and usual sizes that are not opt; the most frequent first."""
     return [*_outside(nodes), *_drift(nodes)]
-
-
-def limit_answers(nodes: list[Node]) -> list[Answer]:
-    """At most two: of calls outside what an engine was built for, and of usual sizes that are not opt."""
-    outside, drift = _outside(nodes), _drift(nodes)
-    return [
-        *([Answer(OUTSIDE, _first(outside), style=Style.FALLBACK)] if outside else []),
-        *([Answer(DRIFT, _first(drift))] if drift else []),
-    ]
-
-
-def _first(findings: list[Sizes]) -> tuple[Paragraph, ...]:
-    paragraphs = [finding.paragraph for finding in findings]
-    if len(paragraphs) > _MOST:
-        paragraphs = [*paragraphs[: _MOST - 1], words(f"{len(paragraphs) - _MOST + 1} further dimensions")]
-    return tuple(paragraphs)
 
 
 # --- outside ---------------------------------------------------------------------------------------------------------
@@ -113,7 +90,7 @@ def _line(place: _Place, calls: int, sizes: set[int]) -> Sizes:
 
 
 def _outside_of(sentence: str, remedy: str) -> Sizes:
-    return Sizes(sentence_pieces=words(sentence), remedy_pieces=words(remedy), is_outside=True)
+    return Sizes(sentence_pieces=words(sentence), remedy_pieces=words(remedy), joint=":", is_outside=True)
 
 
 # --- drift -----------------------------------------------------------------------------------------------------------
@@ -154,4 +131,4 @@ def _drifted(attributes: Attributes) -> Sizes:
         f"{_where(str(attributes[semconv.DRIFT_PATH]), axis)}, but the engine was built for {opt}"
     )
     remedy = f"rebuild with opt {size}" if size >= _SMALLEST_OPT else f"build a separate engine for {size}"
-    return Sizes(sentence_pieces=words(said), remedy_pieces=words(remedy), is_outside=False)
+    return Sizes(sentence_pieces=words(said), remedy_pieces=words(remedy), joint=":", is_outside=False)

@@ -5,22 +5,22 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torchspan import semconv
 from torchspan.answers import _labels
-from torchspan.answers._answer import lines
 from torchspan.answers._attributes import number
-from torchspan.answers._folded_rows import Fold, Row, folded, rows
+from torchspan.answers._folded_rows import Fold, Row, rows
 from torchspan.answers._labels import SEPARATOR, Fact
 from torchspan.answers._scene import Scene
-from torchspan.answers._trace_answers import answers
-from torchspan.answers._units import duration, plural, size, times
-from torchspan.answers.lines import Line, Style, broken, cells, pad, shorten
-from torchspan.traces import Attributes, Node, Run, Span, Trace
+from torchspan.answers._stages import own_time
+from torchspan.answers.lines import Line, Style, broken, cells, flowed, pad, shorten
+from torchspan.answers.units import duration, plural, size, times
+from torchspan.traces import Attributes, Node, Trace
 
 _DURATION = 9
+_OWN_TIME = "Own time  "
 _STAND_IN = "stand-in"
 _CHAIN = " → "
 """Between the names of spans that share a line."""
@@ -80,34 +80,9 @@ def waterfall(trace: Trace, width: int, scene: Scene, head: str = "", *, unfolds
     yield from title(head, spans[0].resource, trace.start_ns, plural(len(spans), "span"), width)
     for row in shown:
         yield from _row(row, scale, "", "")
-    for answer in answers(trace):
-        yield from lines(answer, width)
-
-
-def program(run: Run, width: int, scene: Scene, drawn: Container[int]) -> Iterator[Line]:
-    """The lines of a whole program: a title, its run, and below it what it did, a line each.
-
-    Args:
-        drawn: Ids of the members of which a waterfall follows, so that their lines leave the details to it.
-    """
-    end_ns = max([run.span.end_ns, *(member.end_ns for member in run.members)])
-    scale = _Scale(width, run.span.start_ns, max(end_ns - run.span.start_ns, 1), scene, levels=1)
-    resource = next((member.roots[0].span.resource for member in run.members), run.span.resource)
-    count = 1 + sum(1 for member in run.members for _ in member.nodes())
-    traces = len({run.span.trace_id, *(member.trace_id for member in run.members)})
-    what = plural(count, "span") + (f" in {traces} traces" if traces > 1 else "")
-    yield from title(f"trace {run.span.trace_id}", resource, run.span.start_ns, what, width)
-    service = _service(resource)
-    below = {id(node): id(member) in drawn for member in run.members for node in member.roots}
-    items = folded([node for member in run.members for node in member.roots])
-    yield from _line(_Entry.of_run(run.span, service), scale, "", "", has_rows=bool(items))
-    for index, item in enumerate(items):
-        is_last = index == len(items) - 1
-        if isinstance(item, Node) and below[id(item)]:
-            entry = _Entry.brief(item, scene)
-        else:
-            entry = _Entry.of(Row(item, []), scene)
-        yield from _line(entry, scale, "└─ " if is_last else "├─ ", "   " if is_last else "│  ", has_rows=False)
+    texts = (text for paragraph in own_time(list(trace.nodes())) for text in flowed(paragraph, width - len(_OWN_TIME)))
+    for index, text in enumerate(texts):
+        yield [(" " * len(_OWN_TIME) if index else _OWN_TIME, Style.STRONG), (text, Style.PLAIN)]
 
 
 def _service(resource: Attributes) -> str:
@@ -165,16 +140,6 @@ class _Entry:
         if row.hidden_beside():
             facts.append(Fact(f"{plural(row.hidden_beside(), 'shorter span')} beside"))
         return cls(name, subject, facts, row.around[:1] or row.nodes)
-
-    @classmethod
-    def brief(cls, node: Node, scene: Scene) -> _Entry:
-        """Where the span is, and how it ended."""
-        name, subject = _labels.label(node)
-        return cls(name, subject, [*scene.facts(node), *_labels.outcome(node.span)], [node])
-
-    @classmethod
-    def of_run(cls, span: Span, service: str) -> _Entry:
-        return cls(span.name, service, _labels.exit_of(span), [Node(span)])
 
     @property
     def failed(self) -> bool:

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
+from torchspan import semconv
+from torchspan.answers._attributes import number
 from torchspan.answers._cache_answer import cache_results
 from torchspan.answers._compiled import Compiled
-from torchspan.answers._drawing import Choice, Drawing
 from torchspan.answers._engines import engines
 from torchspan.answers._error_answer import failures
 from torchspan.answers._fallback_answer import fallbacks
@@ -32,9 +34,10 @@ from torchspan.answers._frame_answer import frame_findings, frames
 from torchspan.answers._html import html
 from torchspan.answers._limit_answer import sizes
 from torchspan.answers._stages import stages
-from torchspan.answers._texts import with_texts
 from torchspan.answers._time_split import TimeSplit
-from torchspan.traces import Searchable, Span, Trace, TraceFile
+from torchspan.answers.drawing import Drawing
+from torchspan.answers.whole_texts import with_texts
+from torchspan.traces import Run, Searchable, Span, Trace, TraceFile
 from torchspan.traces import read as read_traces
 
 FORMAT = "torchspan.summary/1"
@@ -44,11 +47,41 @@ _Source: TypeAlias = "str | Path | BinaryIO"
 
 
 @dataclass(frozen=True)
+class RunFacts:
+    """A program that ran under `torchspan run`.
+
+    Attributes:
+        id: The id of the run.
+        started: When it began: ISO 8601, UTC.
+        exit_code: The exit status of the program; None if a signal ended it, or it is unknown.
+        signal: The signal that ended it; empty without one.
+    """
+
+    id: str
+    started: str
+    exit_code: int | None
+    signal: str
+
+    @classmethod
+    def of(cls, run: Run) -> RunFacts:
+        """The facts of a run."""
+        started = dt.datetime.fromtimestamp(run.span.start_ns // 1_000_000_000, dt.timezone.utc)
+        code = number(run.span.attributes, semconv.PROCESS_EXIT_CODE)
+        return cls(
+            id=run.run_id,
+            started=started.isoformat(),
+            exit_code=None if code is None else int(code),
+            signal=str(run.span.attributes.get(semconv.RUN_SIGNAL) or ""),
+        )
+
+
+@dataclass(frozen=True)
 class Answers:
     """What spans say: those of the newest run of `torchspan run`, or, in files of other programs, all.
 
     Attributes:
-        time: How the wall time of the program splits; None if no span of `torchspan run` says when it began and ended.
+        run: The run; None if there is none, or if there are several.
+        time: How the wall time of the program splits; None without a run.
         compiled: What was compiled, the worst first.
         stages: The stages of the work, the longest first; then those of compile workers.
         engines: TensorRT's engines, the one that took longest first.
@@ -61,6 +94,7 @@ class Answers:
         sizes: Sizes of inputs that do not fit what an engine was built for.
     """
 
+    run: RunFacts | None
     time: TimeSplit | None
     compiled: tuple[Compiled, ...]
     stages: tuple[Stage, ...]
@@ -80,6 +114,7 @@ class Answers:
         runs = [section.run for section in drawing.sections if section.run is not None]
         dynamo = frame_findings(nodes)
         return cls(
+            run=RunFacts.of(runs[0]) if len(runs) == 1 else None,
             time=TimeSplit.of(runs[0]) if len(runs) == 1 else None,
             compiled=tuple(row for _, row in drawing.rows if row.is_compilation),
             stages=tuple(stages(nodes)),
@@ -93,16 +128,27 @@ class Answers:
             sizes=tuple(sizes(nodes)),
         )
 
+    def __str__(self) -> str:
+        """A line for each finding that somebody may want to act on, those of errors first."""
+        labels = (
+            (self.errors, "Error: "),
+            (self.fallbacks, "Fallback: "),
+            (self.recompiles, ""),
+            (self.breaks, ""),
+            (self.sizes, ""),
+        )
+        return "\n".join(f"{label}{' '.join(finding.paragraph)}" for findings, label in labels for finding in findings)
+
     def document(self) -> dict[str, Any]:
         """All of it as one document of JSON's types, whose schema is `docs/reference/summary.schema.json`.
 
         Returns:
             The document, with the name and version of its format under `format`.
         """
-        lists = {
-            field.name: [_plain(part) for part in getattr(self, field.name)] for field in dataclasses.fields(self)[1:]
-        }
-        return {"format": FORMAT, "time": None if self.time is None else dataclasses.asdict(self.time), **lists}
+        names = [field.name for field in dataclasses.fields(self) if field.name not in {"run", "time"}]
+        lists = {name: [_plain(part) for part in getattr(self, name)] for name in names}
+        run, time = (None if part is None else dataclasses.asdict(part) for part in (self.run, self.time))
+        return {"format": FORMAT, "run": run, "time": time, **lists}
 
 
 def _plain(part: Finding | Compiled) -> dict[str, Any]:
@@ -195,4 +241,4 @@ def read(*sources: _Source, texts: bool = False) -> TraceReport:
     return TraceReport(read_traces(*sources), texts=texts)
 
 
-__all__ = ["FORMAT", "Answers", "Choice", "Report", "TraceReport", "read"]
+__all__ = ["FORMAT", "Answers", "Report", "RunFacts", "TraceReport", "read"]

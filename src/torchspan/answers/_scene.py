@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from torchspan import phase, semconv
 from torchspan.answers._labels import Fact
-from torchspan.answers._units import duration, plural
+from torchspan.answers.units import duration, plural
 from torchspan.traces import Node, Run, Span
 
 _THREADS = ("thread.name", "thread.id")

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 
 from torchspan import phase
 from torchspan.answers import _labels
-from torchspan.answers._answer import Answer, listed, words
 from torchspan.answers._findings import Stage
+from torchspan.answers._frame_answer import dynamos_share
 from torchspan.answers._labels import SEPARATOR
-from torchspan.answers._units import duration, plural, share
+from torchspan.answers._wording import listed, words
 from torchspan.answers.compile_phases import COMPILE_PHASES, compile_phase
 from torchspan.answers.lines import Paragraph
+from torchspan.answers.units import duration, plural, share
 from torchspan.traces import Node, UnfinishedSpan, at_or_below
 
 _WAIT_FOR_WORKERS = "async_compile.wait"
@@ -41,6 +42,7 @@ def _stage(name: str, calls: list[float], share_: str, *, in_workers: bool = Fal
     return Stage(
         sentence_pieces=(name, duration(ns), f"in {plural(len(calls), 'call')},", *words(share_)),
         remedy_pieces=words(_advice(name)),
+        joint=":",
         name=name,
         s=ns / 1e9,
         calls=len(calls),
@@ -48,31 +50,28 @@ def _stage(name: str, calls: list[float], share_: str, *, in_workers: bool = Fal
     )
 
 
-def time_answers(nodes: list[Node], whole_ns: int) -> list[Answer]:
-    """At most one: the stages that took longest, as shares of the whole, and what compile workers did, which has no share of it.
-
-    Args:
-        whole_ns: How long the roots ran, without what the stand-in for a GPU did.
-    """
+def own_time(nodes: list[Node]) -> Iterator[Paragraph]:
+    """The stages that took longest, as shares of the whole, and what compile workers did, which has no share of it."""
+    whole_ns = covered_ns(nodes)
     if len(nodes) < 2 or whole_ns <= 0 or all(node.span.name == phase.IMPORT.name for node in nodes):
-        return []  # or the lines above say it
+        return  # or the lines above say it
     work, workers = _sums(nodes)
-    paragraphs: list[Paragraph] = []
-    ranked = _longest(work)
-    largest = [f"{name} {duration(sum(calls))} {share(sum(calls), whole_ns)}" for name, calls in ranked[:_LARGEST]]
-    if largest:
-        paragraphs.append(listed(largest))
+    ranked = _longest(work)[:_LARGEST]
+    notes = ["stand-in left out"] if any(node.is_stand_in for node in nodes) else []
+    notes += [_PAGE] if any(name in COMPILE_PHASES for name, _ in ranked) else []
+    if ranked:
+        yield listed(f"{name} {duration(sum(calls))} {share(sum(calls), whole_ns)}" for name, calls in ranked)
+    if notes:
+        yield words("; ".join(notes))
     if workers:
         calls_of = [
             f"{name} {duration(sum(calls))} in {plural(len(calls), 'call')}" for name, calls in _longest(workers)
         ]
-        paragraphs.append(("in workers:", *listed(calls_of[:_LARGEST])))
-    for name, calls in ranked[:_LARGEST]:
+        yield ("in workers:", *listed(calls_of[:_LARGEST]))
+    for name, calls in ranked:
         if _advice(name) and sum(calls) >= max(NOTABLE * whole_ns, NOTABLE_NS):
-            paragraphs.append(words(f"{name}: {_advice(name)}"))
-    note = "; stand-in left out" if any(node.is_stand_in for node in nodes) else ""
-    note += f"; {_PAGE}" if any(name in COMPILE_PHASES for name, _ in ranked[:_LARGEST]) else ""
-    return [Answer("Own time", tuple(paragraphs), note=note)] if paragraphs else []
+            yield words(f"{name}: {_advice(name)}")
+    yield from dynamos_share(nodes, whole_ns)
 
 
 def _advice(name: str) -> str:

@@ -3,22 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from torchspan.answers._answer import listed, words
+from torchspan.answers._cache_answer import together as cache_together
 from torchspan.answers._compiled import Compiled
 from torchspan.answers._fallback_answer import together
 from torchspan.answers._findings import CacheResult, Failure, Fallback, Finding
 from torchspan.answers._stages import NOTABLE, NOTABLE_NS
-from torchspan.answers._units import duration, plural, times
+from torchspan.answers._wording import listed, words
 from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowed, pad, shorten
+from torchspan.answers.units import duration, plural, times
 
 MOST_ROWS = 10
-_MOST_PARAGRAPHS = 6
+_MOST_PARAGRAPHS = 8
 """Of a row; the others are counted."""
 _NUMBER, _TIMES, _TIME, _NARROWEST = 3, 6, 10, 24
 _TITLE, _TITLE_OF_OTHERS = "what was compiled", "what was recorded"
+_CACHES = {"aotautograd": "AOTAutograd's", "inductor": "Inductor's"}
 _LARGEST = 3
 """Stages that a row names."""
 
@@ -92,7 +95,7 @@ def _row(number: int, row: Compiled, columns: _Columns, width: int, *, whole: bo
     else:
         yield [(begin, Style.DIM), (name, style), (end, Style.PLAIN)]
         yield from ([(f"{indent}{piece}", Style.PLAIN)] for piece in broken(row.outcome, width - columns.number))
-    paragraphs = list(_paragraphs(row.findings))
+    paragraphs = list(_counted(_paragraphs(row.findings)))
     if not whole and len(paragraphs) > _MOST_PARAGRAPHS:
         more = plural(len(paragraphs) - _MOST_PARAGRAPHS + 1, "further finding")
         paragraphs[_MOST_PARAGRAPHS - 1 :] = [(words(f"{more}; show FILE {number} has all"), Style.PLAIN)]
@@ -100,6 +103,13 @@ def _row(number: int, row: Compiled, columns: _Columns, width: int, *, whole: bo
     for paragraph, style in paragraphs:
         for text in flowed(_without_name(paragraph, row.name), width - columns.number):
             yield [(indent, Style.PLAIN), (text, style)]
+
+
+def _counted(paragraphs: Iterable[tuple[Paragraph, Style]]) -> Iterator[tuple[Paragraph, Style]]:
+    """The paragraphs, equal ones once with how often they occur."""
+    counts = Counter(paragraphs)
+    for (paragraph, style), count in counts.items():
+        yield (*paragraph, times(count)) if count > 1 else paragraph, style
 
 
 def _without_name(paragraph: Paragraph, name: str) -> Paragraph:
@@ -114,20 +124,25 @@ def _without_name(paragraph: Paragraph, name: str) -> Paragraph:
 def _paragraphs(findings: Sequence[Finding]) -> Iterator[tuple[Paragraph, Style]]:
     """What a row says, operators that fell back for one reason together."""
     reasons: dict[str, list[Fallback]] = {}
+    caches: dict[str, list[CacheResult]] = {}
     for finding in findings:
         if isinstance(finding, Fallback):
             reasons.setdefault(finding.reason, []).append(finding)
+        elif isinstance(finding, CacheResult):
+            caches.setdefault(finding.cache, []).append(finding)
     for finding in findings:
         if isinstance(finding, Fallback):
             same = reasons.pop(finding.reason, None)
             if same is not None:
                 yield ("in", "PyTorch:", *together(same)), Style.FALLBACK
-        elif isinstance(finding, CacheResult):
-            if finding.outcome != "disabled":
-                yield (*words(f"{finding.cache} cache:"), *finding.paragraph), Style.PLAIN
-        else:
-            is_error = isinstance(finding, Failure) and not finding.is_caught
-            yield finding.paragraph, Style.ERROR if is_error else Style.FALLBACK
+                yield from ((detail, Style.FALLBACK) for detail in finding.details)
+        elif isinstance(finding, Failure) and not finding.is_caught:
+            paragraphs = (finding.sentence_pieces, *finding.details, finding.remedy_pieces)
+            yield from ((paragraph, Style.ERROR) for paragraph in paragraphs if paragraph)
+        elif not isinstance(finding, CacheResult):
+            yield finding.paragraph, Style.FALLBACK
+    for cache, results in caches.items():
+        yield (*words(f"{_CACHES.get(cache, cache)} cache:"), *cache_together(results)), Style.PLAIN
 
 
 def _slowest_engine(row: Compiled) -> Iterator[Paragraph]:

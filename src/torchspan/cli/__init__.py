@@ -69,7 +69,8 @@ def _parser(words: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, ar
     """The parser of the command line, and the one of each command: with its options if it is among the words."""
     parser = argparse.ArgumentParser(
         prog="torchspan",
-        description="Traces of Torch-TensorRT: where a compilation spends its time, what fell back to PyTorch, and why.",
+        description="Traces of torch.compile, Torch-TensorRT and TensorRT: where a compilation spends its time, why it happened again, and "
+        "what fell back to PyTorch.",
     )
     parser.add_argument("--version", action="version", version=f"torchspan {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from torchspan import phase, semconv
 from torchspan._files.folders import Folder
 from torchspan._launched.crash import Crash, read_crashes
-from torchspan._launched.run_report import RunReport, likely_reason, missing, problems, read_reports
+from torchspan._launched.run_report import NOTHING_COMPILED, RunReport, likely_reason, missing, problems, read_reports
 from torchspan._launched.run_settings import RunSettings
-from torchspan.answers._drawing import Drawing
-from torchspan.answers._printable import printable_spans
-from torchspan.answers._texts import with_texts
+from torchspan.answers.drawing import Drawing
 from torchspan.answers.lines import printable
+from torchspan.answers.printable_spans import printable_spans
+from torchspan.answers.whole_texts import with_texts
 from torchspan.cli import _output
 from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._child import Ended
@@ -189,7 +189,7 @@ class Conclusion:
             what = (
                 "nothing of torch.compile, Torch-TensorRT or TensorRT was recorded" if spans else "nothing was recorded"
             )
-            say(f"{what}: {reason}")
+            say(reason if reason.startswith(NOTHING_COMPILED) else f"{what}: {reason}")
         if files and (self.names_file or self.output.detour):
             detour = f" ({self.output.detour})" if self.output.detour else ""
             say(f"traces are in {', '.join(map(_output.relative, files))}{detour}")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from torchspan import phase, semconv
-from torchspan.answers._units import plural
 from torchspan.answers.lines import Line, Style, printable
+from torchspan.answers.units import plural
 from torchspan.redaction.kinds_of_text import Text
 from torchspan.traces import Part, Place
 

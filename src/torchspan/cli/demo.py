@@ -19,21 +19,28 @@ from torchspan.sdk import _path
 
 
 class DemoCommand:
-    """Compile two small models and show the trace.
+    """Compile small models with torch.compile or Torch-TensorRT and show the trace.
 
-    A small transformer, and a convolutional net with one operator that has no converter, so that a fallback shows.
-    Uses the GPU if there is one. Without a GPU, the pipeline is real up to the finished engines, and a stand-in runs
-    them.
+    With Torch-TensorRT: a small transformer, and a convolutional net with one operator that has no converter, so that a
+    fallback shows. Uses the GPU if there is one. Without a GPU, the pipeline is real up to the finished engines, and a
+    stand-in runs them. Without Torch-TensorRT, or with --torch-compile: a short training with torch.compile on the CPU,
+    with a graph break and a recompilation.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--output", metavar="FILE", help="write the traces to FILE (default: they are not kept)")
+        parser.add_argument(
+            "--torch-compile",
+            action="store_true",
+            help="compile with torch.compile alone, as where Torch-TensorRT is not installed",
+        )
         add_options(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:
-        missing = [name for name in ("torch", "torch_tensorrt") if importlib.util.find_spec(name) is None]
-        if missing:
-            raise CommandError(f"needs {' and '.join(missing)}; install with: pip install 'torchspan[demo]'")
+        if not _is_installed("torch"):
+            raise CommandError(
+                "needs torch; install with: pip install torch, or with Torch-TensorRT: pip install 'torchspan[demo]'"
+            )
         if arguments.output:
             return _child.exit_like(self._run(arguments, named(arguments.output, "--output")))
         with scratch_folder() as folder:
@@ -43,9 +50,26 @@ class DemoCommand:
 
     def _run(self, arguments: argparse.Namespace, output: Output) -> int:
         return run_program(
-            [sys.executable, "-m", "torchspan.cli._demo_program"],
+            [sys.executable, "-m", f"torchspan.cli.{_program(arguments)}"],
             output=output,
             names_file=bool(arguments.output),
             draws=True,
             variables=variables(arguments),
         )
+
+
+def _program(arguments: argparse.Namespace) -> str:
+    """The module that compiles, and what is said of it where the installation decides."""
+    if arguments.torch_compile:
+        return "_torch_demo_program"
+    if _is_installed("torch_tensorrt"):
+        return "_demo_program"
+    streams.say("torchspan: torch_tensorrt is not installed: a demo of torch.compile alone")
+    return "_torch_demo_program"
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ValueError:  # a module that is None in sys.modules has no spec
+        return False

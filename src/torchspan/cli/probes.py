@@ -28,7 +28,7 @@ _OF_TORCH = ("torch._dynamo", "torch._inductor.async_compile", "torch.export._tr
 
 
 class ProbesCommand:
-    """Show the hook points, whether each resolves here, and why it exists.
+    """Show the hook points in torch.compile, torch.export, Torch-TensorRT and TensorRT: whether each resolves here, and why it exists.
 
     Imports those of torch_tensorrt, tensorrt, tensorrt_rtx and torch that are installed. On a machine without a GPU, it
     calls torchspan.testing.without_gpu() before it imports torch_tensorrt.

@@ -20,8 +20,8 @@ from torchspan.cli._command import CommandError
 from torchspan.cli._conclusion import Conclusion, say
 from torchspan.cli._options import add_options, variables
 from torchspan.cli._output import Output
+from torchspan.cli._redacted_copy import HELP
 from torchspan.cli._run_folder import remove, scratch_folder
-from torchspan.cli._whole_texts import HELP
 from torchspan.environment_variables import TORCHSPAN_CAPTURE, TORCHSPAN_FILE, TORCHSPAN_RUN, TORCHSPAN_RUN_EXIT_TIMEOUT
 
 # --- the environment of the program ---------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ _NEEDED = ("opentelemetry.sdk", "opentelemetry.instrumentation")
 
 
 class RunCommand:
-    """Run a program and show what Torch-TensorRT and TensorRT did in it.
+    """Run a program and show what torch.compile, Torch-TensorRT and TensorRT did in it.
 
     torchspan run [options] -- python app.py arguments...
 

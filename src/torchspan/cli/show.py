@@ -14,15 +14,15 @@ from typing import BinaryIO, TypeVar
 
 from torchspan._files.opening import open_own
 from torchspan.answers import Answers
-from torchspan.answers._drawing import Choice, Drawing
-from torchspan.answers._texts import with_texts
-from torchspan.answers._units import plural
+from torchspan.answers.drawing import Choice, Drawing
 from torchspan.answers.lines import printable
+from torchspan.answers.units import plural
+from torchspan.answers.whole_texts import with_texts
 from torchspan.cli._command import CommandError
+from torchspan.cli._redacted_copy import HELP, write_redacted
 from torchspan.cli._svg import Picture
 from torchspan.cli._terminal import Terminal
 from torchspan.cli._what_leaves import Listing
-from torchspan.cli._whole_texts import HELP, write_redacted
 from torchspan.traces import FileContent, Span, read, strings, trees
 
 _MOST_PROBLEMS = 5
@@ -35,7 +35,7 @@ _Content = TypeVar("_Content", bound=FileContent)
 
 
 class ShowCommand:
-    """Show what files of traces say: what was compiled, how often and why, where the time went, what to change.
+    """Show what traces of torch.compile, Torch-TensorRT and TensorRT say: what was compiled, why, and what to change.
 
     The first screen has a part for everything that was compiled by torch.compile, Torch-TensorRT or TensorRT, the worst
     first. Waterfalls of those with news follow. `show FILE 3` draws part 3 of it.

@@ -16,6 +16,7 @@ from torchspan.engine.event import (
     Steps,
 )
 from torchspan.engine.pipeline import Callback, Pipeline
+from torchspan.engine.processor_time import ProcessorClock, ProcessorTime
 from torchspan.engine.rate_limits import RateLimits
 from torchspan.engine.run_sampling import RunSampling
 from torchspan.engine.run_tally import RunTally
@@ -63,6 +64,8 @@ __all__ = [
     "Pick",
     "Pipeline",
     "Placement",
+    "ProcessorClock",
+    "ProcessorTime",
     "RateLimits",
     "RecordedRun",
     "RunPolicy",

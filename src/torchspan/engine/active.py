@@ -28,6 +28,8 @@ class ActiveWork:
 
     def __init__(self, phases: Iterable[Phase] = LONG, name: str = "long work") -> None:
         self._open_by_process: dict[int, dict[int, Event]] = {}
+        self.has_begun = False
+        """Whether such work has begun in this process, or in its parent before a fork."""
         self.callback = Callback(f"keeping track of {name}", self._start, self._end, frozenset(phases))
 
     def events(self) -> list[Event]:
@@ -52,6 +54,7 @@ class ActiveWork:
                 return False
             outer = outer.parent
         open_[id(event)] = event
+        self.has_begun = True
         return True
 
     def _end(self, event: Event, is_outermost: bool | None) -> None:

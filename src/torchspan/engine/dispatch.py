@@ -265,6 +265,8 @@ class Engine:
         state: EventState = event.state
         event.is_open = False
         now_ns = event.anchor.now_ns()
+        if event.processor is not None:
+            event.processor_time = event.processor.elapsed()
         event.end_ns = now_ns if at_ns is None else max(event.start_ns, min(at_ns, now_ns))
         if event.root.running is event:
             event.root.running = event.parent

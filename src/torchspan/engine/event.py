@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from torchspan._base.scratch import Scratch
+from torchspan.engine.processor_time import ProcessorClock, ProcessorTime
 from torchspan.phase import Phase
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class Event:
 
     __slots__ = (
         "additions", "anchor", "attributes", "end_ns", "error", "handle", "innermost", "is_incomplete", "is_open", "links",
-        "observed", "occurrences", "parent", "phase", "pick", "placement", "root", "running", "scratch", "start_ns", "state", "steps",
+        "observed", "occurrences", "parent", "phase", "pick", "placement", "processor", "processor_time", "root", "running", "scratch", "start_ns", "state", "steps",
         "target", "thread_id",
     )  # fmt: skip
 
@@ -188,6 +189,11 @@ class Event:
         now_ns = self.anchor.now_ns()
         earliest_ns = 0 if parent is None else parent.start_ns
         self.start_ns: int = now_ns if at_ns is None else max(earliest_ns, min(at_ns, now_ns))
+        self.processor = ProcessorClock(phase) if phase.keep and placement.is_current and at_ns is None else None
+        """The clocks of the processor at its start. None for frequent work, for work that the thread does not do itself, and for
+        work that was opened after its start, unless its source sets them."""
+        self.processor_time = ProcessorTime()
+        """What it took of the processor. Known after its end."""
         self.is_open = True
         self.is_incomplete = False
         """Whether torchspan did not see its end. It was closed because the work around it had ended."""

@@ -149,21 +149,14 @@ class ModulePath(Kind):
 
     title = "path of a module"
     leaves = (
-        f"Names of modules and positions in lists of modules (`encoder.layers.0`), at most {NAME_LIMIT} characters. The program "
-        "has chosen the names. A part that is neither a name of letters, digits and `_` nor a number of at most 4 digits is "
-        f"`{UNKNOWN}`, and so is a name below a module that is not called itself, because it may be a key of a `ModuleDict`."
+        "Names of letters, digits and `_`, and positions in lists of modules, of at most 4 digits (`encoder.layers.0`); at most "
+        f"{NAME_LIMIT} characters. The program has chosen the names. A name below a module that is not called itself is "
+        f"`{UNKNOWN}`, because it may be a key of a `ModuleDict`. Any other text is `{UNKNOWN}` as a whole."
     )
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
-        return len(text) <= NAME_LIMIT and self._in_parts(text) == text
-
-    def reduced(self, text: str) -> str:
-        """See `Kind`."""
-        return self._in_parts(text) if len(text) <= NAME_LIMIT else UNKNOWN
-
-    def _in_parts(self, text: str) -> str:
-        return ".".join(part if self._is_position(part) or is_name(part) else UNKNOWN for part in text.split("."))
+        return len(text) <= NAME_LIMIT and all(is_name(part) or self._is_position(part) for part in text.split("."))
 
     @staticmethod
     def _is_position(part: str) -> bool:
@@ -179,6 +172,28 @@ class Digest(Formed):
         "who knows or guesses the contents can compute the digest."
     )
     form = r"[0-9a-f]{1,64}"
+
+
+class KeyedDigest(Digest):
+    """A digest that torchspan computed under a key of the user."""
+
+    title = "digest under a key"
+    leaves = (
+        "Hexadecimal digits of a digest that torchspan computed under a key, at most 64. Among the traces of one user, equal digests "
+        "mean equal contents. The key is random. It is in a file that only this user can read, so that no one else can compute the "
+        "digest of a guess."
+    )
+
+
+class KeyPart(Formed):
+    """The name of a part of a cache's key."""
+
+    title = "part of a key"
+    leaves = (
+        "PyTorch's name for a part of the key of a cache: an identifier, and in brackets an identifier, a number or `*` "
+        f"(`example_inputs[0]`, `inductor_config[triton.*]`). Anything else is `{UNKNOWN}`. Never a value."
+    )
+    form = r"[A-Za-z_]\w{0,63}(?:\[(?:\*|\w{1,64}(?:\.\w{1,64}){0,3}(?:\.\*)?)\])?"
 
 
 class RandomId(Digest):

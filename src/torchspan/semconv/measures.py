@@ -92,18 +92,21 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True)
 class RunningWork:
-    """Number of pieces of long work that are running, read when a metric reader collects."""
+    """Number of outermost events of the phases that are running, read when a metric reader collects.
+
+    Nothing is measured before the first such event of the process.
+    """
 
     instrument: ClassVar[Instrument] = "observable_up_down_counter"
-    of: tuple[Phase, ...] = ()
+    of: tuple[Phase, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LongestRunning:
-    """Seconds for which the longest-running piece of long work has been running, read when a metric reader collects."""
+    """Seconds for which the longest-running event of the phases has been running, read as `RunningWork` is."""
 
     instrument: ClassVar[Instrument] = "observable_gauge"
-    of: tuple[Phase, ...] = ()
+    of: tuple[Phase, ...]
 
 
 Measure = Duration | RunDuration | Size | Count | Rows | Total | Gathered | RunningWork | LongestRunning

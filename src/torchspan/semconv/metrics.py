@@ -105,17 +105,38 @@ METRIC_INDUCTOR_CACHE = Metric(
     torch.INDUCTOR_CACHE,
     measure=Count(of=_COMPILATIONS, key=torch.INDUCTOR_CACHE),
 )
-_OF_THEIR_OWN = (phase.COMPILE, phase.COMPILE_FRAME, phase.COMPILE_BACKWARD, phase.COMPILE_PHASE)
+_OF_THEIR_OWN = (phase.COMPILE, phase.COMPILE_FRAME, phase.COMPILE_BACKWARD, phase.COMPILE_PHASE, phase.IMPORT)
 """Phases, each of which has its own metric of durations."""
+_TORCH_PHASES = tuple(
+    row for row in phase.PHASES if row.keep and row.name.startswith("torch.") and row not in _OF_THEIR_OWN
+)
+METRIC_TORCH_PHASE_DURATION = Metric(
+    "torch.phase.duration",
+    "s",
+    "Duration of the phases of PyTorch that have no metric of their own: `torch.export` and its parts, and waits and "
+    "workers of `torch.compile`. Phases are nested, as spans are.",
+    torchspan.PHASE,
+    opentelemetry.ERROR_TYPE,
+    measure=Duration(of=_TORCH_PHASES),
+    bounds=LONG_S,
+)
+METRIC_IMPORT_DURATION = Metric(
+    "torchspan.import.duration",
+    "s",
+    "Duration of imports that have a `torchspan.import` span, including failed ones. Imports are nested, as spans are.",
+    opentelemetry.ERROR_TYPE,
+    measure=Duration(of=(phase.IMPORT,)),
+    bounds=LONG_S,
+)
 METRIC_PHASE_DURATION = Metric(
     "torch_tensorrt.phase.duration",
     "s",
-    "Duration of each phase. Phases are nested, as spans are. Compilations, phases of `torch.compile` and runs have "
-    "their own metrics.",
+    "Duration of each phase of Torch-TensorRT and TensorRT. Phases are nested, as spans are. Compilations and runs "
+    "have their own metrics.",
     torchspan.PHASE,
     torch_tensorrt.CACHE_RESULT,
     opentelemetry.ERROR_TYPE,
-    measure=Duration(of=tuple(row for row in phase.PHASES if row.keep and row not in _OF_THEIR_OWN)),
+    measure=Duration(of=tuple(row for row in phase.PHASES if row.keep and row not in (*_OF_THEIR_OWN, *_TORCH_PHASES))),
     bounds=LONG_S,
 )
 METRIC_ENGINE_BUILD_SIZE = Metric(
@@ -174,17 +195,32 @@ METRIC_SERVING_COMPILATIONS = Metric(
     opentelemetry.ERROR_TYPE,
     measure=Count(of=phase.COMPILATIONS, key=torchspan.SERVING_KIND),
 )
+METRIC_FRAMES_ACTIVE = Metric(
+    "torch.compile.active",
+    "{compilation}",
+    "Number of frames and backward graphs of `torch.compile` that are being compiled. Measured from the first one of "
+    "the process on.",
+    measure=RunningWork(of=_COMPILATIONS),
+)
+METRIC_FRAMES_LONGEST = Metric(
+    "torch.compile.longest",
+    "s",
+    "Time for which the longest-running of `torch.compile.active` has been running; 0 if none is running.",
+    measure=LongestRunning(of=_COMPILATIONS),
+)
 METRIC_BUILD_ACTIVE = Metric(
     "torch_tensorrt.build.active",
     "{build}",
-    "Number of compilations, and of engine builds outside a compilation, that are running.",
-    measure=RunningWork(),
+    "Number of compilations by Torch-TensorRT, and of engine builds outside a compilation, that are running. A "
+    "compilation inside a frame of `torch.compile` counts here and in `torch.compile.active`. Measured from the first "
+    "compilation or build of the process on.",
+    measure=RunningWork(of=phase.BUILDS),
 )
 METRIC_BUILD_LONGEST = Metric(
     "torch_tensorrt.build.longest",
     "s",
     "Time for which the longest-running of `torch_tensorrt.build.active` has been running; 0 if none is running.",
-    measure=LongestRunning(),
+    measure=LongestRunning(of=phase.BUILDS),
 )
 METRIC_EXECUTE_DURATION = Metric(
     "torch_tensorrt.execute.duration",

@@ -72,8 +72,8 @@ CODE_LINE = Attribute(
 THREAD_ID = Attribute(
     "thread.id",
     "int",
-    "Python's identifier of the thread, on the span of work that begins in a thread other than the main one. Absent if the "
-    "span around it has the same thread.",
+    "Python's identifier of the thread, on the span of work that begins in a thread other than the main one. Absent "
+    "if the span around it has the same thread.",
     *(row for row in phase.PHASES if row.keep),
     at_start=True,
 )

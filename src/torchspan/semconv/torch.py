@@ -11,6 +11,8 @@ from torchspan.redaction.kinds_of_text import (
     Enumeration,
     GraphBreakType,
     Identifier,
+    KeyedDigest,
+    KeyPart,
     PlaceText,
     ProgramText,
     RunId,
@@ -18,6 +20,7 @@ from torchspan.redaction.kinds_of_text import (
     Version,
 )
 from torchspan.redaction.operator_text import Operator
+from torchspan.redaction.size_text import DataType, ShapeText
 from torchspan.semconv._table import Attribute, folded
 
 TORCH_VERSION = Attribute(
@@ -69,24 +72,99 @@ GRAPH_OPERATORS = Attribute(
     "Number of operators in the frame's graph; 0 without a graph.",
     phase.COMPILE_FRAME,
 )
-_CACHE_OUTCOMES = Enumeration("hit", "miss", "bypass")
+_CACHE_OUTCOMES = Enumeration("hit", "miss", "bypass", "disabled")
+_COMPILED = (phase.COMPILE_FRAME, phase.COMPILE_BACKWARD)
 AOTAUTOGRAD_CACHE = Attribute(
-    "torch.compile.cache.aotautograd",
+    "torch.compile.aotautograd_cache.result",
     "string",
-    "Result of the lookup in AOTAutograd's cache of compiled graphs: `hit`, `miss`, or `bypass` if the cache does not "
-    "accept the graph.",
-    phase.COMPILE_FRAME,
-    phase.COMPILE_BACKWARD,
+    "Result of the lookup in AOTAutograd's cache of compiled graphs: `hit`, `miss`, `bypass` if the cache does not "
+    "accept the graph, or `disabled`.",
+    *_COMPILED,
     kind=_CACHE_OUTCOMES,
 )
-INDUCTOR_CACHE = Attribute(
-    "torch.compile.cache.inductor",
+AOTAUTOGRAD_CACHE_KEY = Attribute(
+    "torch.compile.aotautograd_cache.key",
     "string",
-    "Result of the lookup in Inductor's cache of compiled graphs: `hit`, `miss`, or `bypass` if the cache does not "
-    "accept the graph.",
-    phase.COMPILE_FRAME,
-    phase.COMPILE_BACKWARD,
+    "Digest of the key that was looked up. Lookups with the same digest look for the same entry.",
+    *_COMPILED,
+    kind=KeyedDigest(),
+)
+AOTAUTOGRAD_CACHE_KEY_PARTS = Attribute(
+    "torch.compile.aotautograd_cache.key_parts",
+    "string[]",
+    "Names of the parts of the key, as PyTorch calls them (at most 64). More than 16 parts of one name are one part, "
+    "such as `example_inputs[*]` and `inductor_config[triton.*]`; a setting that was changed is a part of its own. "
+    "`others` has the parts beyond the limit. PyTorch 2.12 and later report parts only while AOTAutograd's debug log "
+    "is on.",
+    *_COMPILED,
+    kind=KeyPart(),
+)
+AOTAUTOGRAD_CACHE_KEY_DIGESTS = Attribute(
+    "torch.compile.aotautograd_cache.key_digests",
+    "string[]",
+    "Digest of each part in `torch.compile.aotautograd_cache.key_parts`. A part with another digest than in "
+    "another lookup is why the two keys differ.",
+    *_COMPILED,
+    kind=KeyedDigest(),
+)
+AOTAUTOGRAD_CACHE_BYPASS_REASON = Attribute(
+    "torch.compile.aotautograd_cache.bypass_reason",
+    "string",
+    "PyTorch's reason why the cache does not accept the graph.",
+    *_COMPILED,
+    kind=Text(),
+)
+AOTAUTOGRAD_CACHE_SAVED = Attribute(
+    "torch.compile.aotautograd_cache.saved",
+    "double",
+    "Seconds that the compilation took whose result the cache returned, forward and backward graph, as PyTorch reports "
+    "them: whole milliseconds.",
+    *_COMPILED,
+)
+INDUCTOR_CACHE = Attribute(
+    "torch.compile.inductor_cache.result",
+    "string",
+    "Result of the lookup in Inductor's cache of compiled graphs: `hit`, `miss`, `bypass` if the cache does not "
+    "accept the graph, or `disabled`.",
+    *_COMPILED,
     kind=_CACHE_OUTCOMES,
+)
+INDUCTOR_CACHE_KEY = Attribute(
+    "torch.compile.inductor_cache.key",
+    "string",
+    "Digest of the key that was looked up. Lookups with the same digest look for the same entry.",
+    *_COMPILED,
+    kind=KeyedDigest(),
+)
+INDUCTOR_CACHE_KEY_PARTS = Attribute(
+    "torch.compile.inductor_cache.key_parts",
+    "string[]",
+    "Names of the parts of the key, as PyTorch calls them (at most 64). More than 16 parts of one name are one part, "
+    "such as `example_inputs[*]` and `inductor_config[triton.*]`; a setting that was changed is a part of its own. "
+    "`others` has the parts beyond the limit.",
+    *_COMPILED,
+    kind=KeyPart(),
+)
+INDUCTOR_CACHE_KEY_DIGESTS = Attribute(
+    "torch.compile.inductor_cache.key_digests",
+    "string[]",
+    "Digest of each part in `torch.compile.inductor_cache.key_parts`. A part with another digest than in "
+    "another lookup is why the two keys differ.",
+    *_COMPILED,
+    kind=KeyedDigest(),
+)
+INDUCTOR_CACHE_BYPASS_REASON = Attribute(
+    "torch.compile.inductor_cache.bypass_reason",
+    "string",
+    "PyTorch's reason why the cache does not accept the graph.",
+    *_COMPILED,
+    kind=Text(),
+)
+INDUCTOR_CACHE_SAVED = Attribute(
+    "torch.compile.inductor_cache.saved",
+    "double",
+    "Seconds that the compilation took whose result the cache returned.",
+    *_COMPILED,
 )
 COMPILE_FAILURE_TYPE = Attribute(
     "torch.compile.failure.type",
@@ -328,6 +406,58 @@ WORKER_KIND = Attribute(
     phase.COMPILE_WORKER,
     at_start=True,
     kind=Enumeration("thread", "process"),
+)
+
+# --- models and graphs, also of Torch-TensorRT ------------------------------------------------------------------------
+MODEL_CLASS = Attribute(
+    "torch.model.class",
+    "string",
+    "Class of the program's model. On a conversion and on a run, of the model that was compiled. With "
+    "`torch.compile`, the class of the module whose method is compiled. Absent for a function, and for a run of an "
+    "engine from a file.",
+    *phase.LOWERING,
+    phase.TRACE,
+    phase.EXPORT,
+    phase.CONVERT,
+    phase.EXECUTE,
+    phase.PROGRESS,
+    at_start=True,
+    kind=Identifier(),
+)
+NODES_COUNT = Attribute(
+    "torch.graph.nodes.count", "int", "Number of nodes in the resulting graph.", phase.TRACE, phase.EXPORT
+)
+_TRANSFORMS = (phase.LOWER_PRE_EXPORT, phase.DECOMPOSE, phase.EXPORT_DECOMPOSE, phase.LOWER, phase.PASS)
+NODES_BEFORE = Attribute(
+    "torch.graph.nodes.before",
+    "int",
+    "Number of nodes in the graph before the transformation.",
+    *_TRANSFORMS,
+    at_start=True,
+)
+NODES_AFTER = Attribute(
+    "torch.graph.nodes.after",
+    "int",
+    "Number of nodes in the graph after the transformation.",
+    *_TRANSFORMS,
+    phase.EXPORT_CAPTURE,
+)
+_TAKES_INPUTS = (phase.CONVERT_TO_ENGINE, phase.TRACE, phase.EXPORT, phase.CONVERT, phase.EXECUTE)
+INPUT_SHAPES = Attribute(
+    "torch.inputs.shapes",
+    "string[]",
+    "Shape of each input, such as `[1, 16]` (at most 20). A dynamic dimension is written as `1..4..8` (min, opt, max).",
+    *_TAKES_INPUTS,
+    at_start=True,
+    kind=ShapeText(),
+)
+INPUT_DTYPES = Attribute(
+    "torch.inputs.dtypes",
+    "string[]",
+    "Data type of each input (at most 20).",
+    *_TAKES_INPUTS,
+    at_start=True,
+    kind=DataType(),
 )
 
 # --- torch.export -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from __future__ import annotations
 from torchspan import phase
 from torchspan.redaction.kinds_of_text import Digest, Enumeration, Identifier, LineText, ModulePath, Version
 from torchspan.redaction.operator_text import Operator, OperatorArguments, Validators
-from torchspan.redaction.size_text import DataType, SettingValue, ShapeText
+from torchspan.redaction.size_text import SettingValue
 from torchspan.semconv._table import Attribute, AttributeType, folded
 
 ENTRY_POINTS = (
@@ -133,20 +133,6 @@ IR = Attribute(
     at_start=True,
     kind=Enumeration(*IRS),
 )
-MODEL_CLASS = Attribute(
-    "torch_tensorrt.model.class",
-    "string",
-    "Class of the program's model. On a conversion and on a run, of the model that was compiled. With `torch.compile`, the class "
-    "of the module whose method is compiled. Absent for a function, and for a run of an engine from a file.",
-    *phase.LOWERING,
-    phase.TRACE,
-    phase.EXPORT,
-    phase.CONVERT,
-    phase.EXECUTE,
-    phase.PROGRESS,
-    at_start=True,
-    kind=Identifier(),
-)
 TORCH_TENSORRT_VERSION = Attribute(
     "torch_tensorrt.version",
     "string",
@@ -265,41 +251,6 @@ ENGINES_SIZE = Attribute(
 )
 
 # --- lowering -------------------------------------------------------------------------------------------------
-NODES_COUNT = Attribute(
-    "torch_tensorrt.graph.nodes.count", "int", "Number of nodes in the resulting graph.", phase.TRACE, phase.EXPORT
-)
-_TRANSFORMS = (phase.LOWER_PRE_EXPORT, phase.DECOMPOSE, phase.EXPORT_DECOMPOSE, phase.LOWER, phase.PASS)
-NODES_BEFORE = Attribute(
-    "torch_tensorrt.graph.nodes.before",
-    "int",
-    "Number of nodes in the graph before the transformation.",
-    *_TRANSFORMS,
-    at_start=True,
-)
-NODES_AFTER = Attribute(
-    "torch_tensorrt.graph.nodes.after",
-    "int",
-    "Number of nodes in the graph after the transformation.",
-    *_TRANSFORMS,
-    phase.EXPORT_CAPTURE,
-)
-_TAKES_INPUTS = (phase.CONVERT_TO_ENGINE, phase.TRACE, phase.EXPORT, phase.CONVERT, phase.EXECUTE)
-INPUT_SHAPES = Attribute(
-    "torch_tensorrt.inputs.shapes",
-    "string[]",
-    "Shape of each input, such as `[1, 16]` (at most 20). A dynamic dimension is written as `1..4..8` (min, opt, max).",
-    *_TAKES_INPUTS,
-    at_start=True,
-    kind=ShapeText(),
-)
-INPUT_DTYPES = Attribute(
-    "torch_tensorrt.inputs.dtypes",
-    "string[]",
-    "Data type of each input (at most 20).",
-    *_TAKES_INPUTS,
-    at_start=True,
-    kind=DataType(),
-)
 PASS_NAME = Attribute(
     "torch_tensorrt.pass.name",
     "string",
@@ -567,9 +518,9 @@ ENGINE_NAME = Attribute(
 ENGINE_MODULES = Attribute(
     "torch_tensorrt.engine.modules",
     "string[]",
-    "First and last module of the model in the engine, in the order of the graph, such as `layer2.0` and `layer4.1`; one "
-    "entry if they are the same. A module of `torch.nn` inside a module of the program's own is not listed; the program's "
-    "module is. Absent if the graph does not name its modules, as with `torch.compile`, and for a run of an engine from a file.",
+    "First and last module of the model in the engine, in the order of the graph, such as `layer2.0` and `layer4.1`; "
+    "one entry if they are the same. For a module of `torch.nn` inside a module of the program's own, the latter. "
+    "Absent if the graph does not name its modules, as with `torch.compile`, and for a run of an engine from a file.",
     *phase.CONVERSIONS,
     phase.EXECUTE,
     at_start=True,

@@ -24,11 +24,15 @@ def event_text_key(index: int, key: str) -> str:
     return f"{EVENT_TEXTS}{index}.{key}"
 
 
+_KEPT = tuple(row for row in phase.PHASES if row.keep)
+_CLOCKED = tuple(row for row in _KEPT if row not in {phase.COMPILE_WAIT, phase.IMPORT, phase.PROGRESS})
+"""Phases whose events are opened when the work starts."""
+
 KEEP = Attribute(
     "torchspan.keep",
     "boolean",
     "Always true: the work is worth keeping at any sampling rate. A tail sampler can select spans by this attribute.",
-    *(row for row in phase.PHASES if row.keep),
+    *_KEPT,
     phase.DOCTOR,
     at_start=True,
 )
@@ -81,6 +85,22 @@ STEP_NAMES = Attribute(
 STEP_COUNTS = Attribute("torchspan.steps.counts", "int[]", "Number of times that each of `torchspan.steps.names` ran.")
 STEP_DURATIONS = Attribute(
     "torchspan.steps.durations", "double[]", "Total duration of each of `torchspan.steps.names`, in seconds."
+)
+CPU_THREAD_TIME = Attribute(
+    "torchspan.cpu.thread_time",
+    "double",
+    "Seconds that the thread of the work was on the processor, from 1 ms on. For the rest of the span's duration it "
+    "waited: for a device, a disk, a lock, or other threads and processes. Absent if other threads or processes do "
+    "the work, and if torchspan noticed it only after its start.",
+    *_CLOCKED,
+)
+CPU_PROCESS_TIME = Attribute(
+    "torchspan.cpu.process_time",
+    "double",
+    "Seconds that all threads of the process together were on the processor during the work, from 1 ms on, and those "
+    "of child processes that ended and were waited for meanwhile. Other work of the process counts as well. More than "
+    "the span's duration means that several processors worked.",
+    *(row for row in _CLOCKED if row.is_long),
 )
 FOLDED = Attribute(
     "torchspan.folded.count",
@@ -275,8 +295,8 @@ RUN_PID = Attribute("torchspan.run.pid", "int", "Process id of the program that 
 RUN_ENGINES_TIME = Attribute(
     "torchspan.run.engines.time",
     "double",
-    "Duration of all runs of engines in the program, also of those without a span, summed over its threads and processes, in "
-    "seconds. Absent if no engine ran.",
+    "Duration of all runs of engines in the program, also of those without a span, summed over its threads and "
+    "processes, in seconds. Absent if no engine ran.",
     phase.RUN,
 )
 RUN_SIGNAL = Attribute(

@@ -10,13 +10,13 @@
     def test_the_model_has_no_fallback():
         with torchspan.testing.capture() as trace:
             torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[x])
-        assert "torch_tensorrt.fallback.operators" not in trace.one("torch_tensorrt.partition").attributes
+        torchspan.testing.assert_all_in_tensorrt(trace)
 
 Importing this imports neither torch nor torch_tensorrt nor the OpenTelemetry SDK. `pytest_plugin` provides both to pytest: the
 fixture `torchspan_trace` and the option `--torchspan-without-gpu`.
 """
 
-# General layout: `_capture` holds what tests ask of spans. `_replacements` holds the rows (what is replaced, by what);
+# General layout: `_capture` holds what tests ask of spans, `_assertions` what they most often assert. `_replacements` holds the rows (what is replaced, by what);
 # `_switch` applies them. `_devices`, `_cuda`, `_stand_in_answers` replace what belongs to torch, `_library` what belongs to
 # torch_tensorrt, `_stand_in_tensorrt` what belongs to TensorRT; `_runtime` is TensorRT's runtime half, `_reference` the subgraph that
 # runs in its place, `_engines` finds one by the other, in this process or in an `_engine_folder`.
@@ -24,6 +24,7 @@ fixture `torchspan_trace` and the option `--torchspan-without-gpu`.
 from __future__ import annotations
 
 from torchspan.testing import _switch
+from torchspan.testing._assertions import assert_all_in_tensorrt, assert_no_graph_breaks, assert_no_recompiles
 from torchspan.testing._capture import CapturedTrace, capture
 from torchspan.testing._stand_in_errors import NeedsGpuError, TooLateError, WithoutGpuError
 
@@ -32,6 +33,9 @@ __all__ = [
     "NeedsGpuError",
     "TooLateError",
     "WithoutGpuError",
+    "assert_all_in_tensorrt",
+    "assert_no_graph_breaks",
+    "assert_no_recompiles",
     "capture",
     "is_without_gpu",
     "without_gpu",

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from torchspan._files import withheld
-from torchspan.traces import Searchable, Trace, read
+from torchspan.answers import Report
+from torchspan.traces import Trace, read
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
@@ -49,13 +50,19 @@ _Ended: TypeAlias = "tuple[ReadableSpan, Mapping[str, Any]]"
 """A span that has ended, and the whole texts that belong to it."""
 
 
-class CapturedTrace(Searchable):
+class CapturedTrace(Report):
     """The spans that ended in a `capture()` block. While the block runs, those that have ended so far.
 
     They are the objects that `torchspan.traces.read` makes of a file: `trace.one(name)`, `trace.find(name)`,
     `trace.below(span)`, `trace.self_time(span)`, `trace.outline()` and `trace.traces`. `span.texts` has the whole texts of messages
-    and guards, which the `repr` of a span leaves out.
+    and guards, which the `repr` of a span leaves out. `trace.answers` is what the spans say, as data; `print(trace)`, and a notebook,
+    show the answers and the waterfalls, without whole texts.
     """
+
+    _WHERE_OTHERS_ARE = (
+        " Spans from before the block, or before the test, are not included: compile inside the block, or use capture() in the "
+        "fixture that compiles."
+    )
 
     def __init__(self) -> None:
         self._ended: list[_Ended] = []

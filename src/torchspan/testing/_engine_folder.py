@@ -14,11 +14,8 @@ import hmac
 import io
 import os
 import re
-import secrets
-import stat
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -26,16 +23,14 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from torchspan._base.forks import renewed
 from torchspan._base.logs import Log
-from torchspan._files.folders import Folder, open_folder
+from torchspan._files import user_folder
+from torchspan._files.folders import Folder
 from torchspan.testing._reference import Binding, Reference
 
 logger = Log("torchspan")
 
 KEY_NAME = "engines.key"
 """Of the file with the key."""
-
-KEY_SIZE = 32
-"""Bytes of the key."""
 
 FORMAT = 3
 """Of an entry. Another number is another folder."""
@@ -49,14 +44,9 @@ _FILES = re.compile(r"[0-9a-f]{64}\.pt(?:\.\d+\.\d+\.new)?")
 
 
 def default_folder() -> Path | None:
-    """The folder below the user's folder for caches: XDG_CACHE_HOME, else `~/.cache`. None for a user without a home."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not caches.is_absolute():  # the specification says to ignore a relative path
-        try:
-            caches = Path.home() / ".cache"
-        except RuntimeError:
-            return None
-    return caches / "torchspan" / f"engines-{FORMAT}"
+    """The folder below the user's folder for caches. None for a user without a home."""
+    folder = user_folder.caches()
+    return None if folder is None else folder / f"engines-{FORMAT}"
 
 
 class EngineFolder:
@@ -77,7 +67,7 @@ class EngineFolder:
     def read(self, key: str) -> Reference | None:
         """The entry of the engine with this digest, if there is one that torchspan wrote for this user."""
         try:
-            with _private(self.path) as folder, _disable_current_modes():
+            with user_folder.private(self.path) as folder, _disable_current_modes():
                 pickled = _entry(folder, key)
                 if pickled is None:
                     return None
@@ -96,7 +86,7 @@ class EngineFolder:
         """Store an entry, unless there is one; then remove what exceeds the bounds."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _private(self.path) as folder:
+            with user_folder.private(self.path) as folder:
                 with contextlib.suppress(OSError):
                     if _entry(folder, key) is not None:
                         return
@@ -125,26 +115,10 @@ class EngineFolder:
             count, size = count - 1, size - own
 
 
-class _UnusableError(Exception):
-    """Nothing can be kept, or read, safely. The message is a clause."""
-
-
-@contextlib.contextmanager
-def _private(path: Path) -> Iterator[Folder]:
-    """A folder to which only this user may write. Raises _UnusableError for another one, FileNotFoundError for none."""
-    folder = open_folder(os.path.realpath(path))
-    try:
-        if not _is_own(folder.status()):
-            raise _UnusableError("it must belong to this user, and no other user may write to it")
-        yield folder
-    finally:
-        folder.close()
-
-
 def _entry(folder: Folder, key: str) -> io.BytesIO | None:
     """The pickle of an entry, noted as used; None if torchspan did not write it here. Raises OSError if there is none."""
     with os.fdopen(folder.open(_name(key), os.O_RDONLY), "rb") as file:
-        if not _is_own(os.fstat(file.fileno())):
+        if not user_folder.is_own(os.fstat(file.fileno())):
             return None
         digest, content = file.read(_DIGEST), file.read()
     if not hmac.compare_digest(digest, _digest(folder, key, content)):
@@ -155,32 +129,7 @@ def _entry(folder: Folder, key: str) -> io.BytesIO | None:
 
 def _digest(folder: Folder, key: str, content: bytes) -> bytes:
     """Of an entry: its name is part of it, so that one entry cannot stand for another."""
-    return hmac.digest(user_key(folder), f"{key}\n".encode() + content, "sha256")
-
-
-def user_key(folder: Folder) -> bytes:
-    """The key in a folder, which is made where there is none yet. Only this user can read it.
-
-    Raises OSError where it cannot be made or read, and _UnusableError where another user could have read it.
-    """
-    try:
-        return _key(folder)
-    except FileNotFoundError:
-        folder.write(KEY_NAME, secrets.token_bytes(KEY_SIZE))
-        return _key(folder)  # of two processes that make it, the later one's
-
-
-def _key(folder: Folder) -> bytes:
-    with os.fdopen(folder.open(KEY_NAME, os.O_RDONLY), "rb") as file:
-        mode, key = os.fstat(file.fileno()).st_mode, file.read(KEY_SIZE + 1)
-    if mode & (stat.S_IRWXG | stat.S_IRWXO) or len(key) != KEY_SIZE:
-        raise _UnusableError(f"{KEY_NAME} may be read by other users, or contains no key; remove it")
-    return key
-
-
-def _is_own(status: os.stat_result) -> bool:
-    """Whether this user owns it and no other may write to it."""
-    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return hmac.digest(user_folder.key_in(folder, KEY_NAME), f"{key}\n".encode() + content, "sha256")
 
 
 def _name(key: str) -> str:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plugin of pytest: the fixture `torchspan_trace` and the option `--torchspan-without-gpu`.
+"""The plugin of pytest: the fixture `torchspan_trace`, with a section in the report of a test that fails, and the option
+`--torchspan-without-gpu`.
 
 pytest loads it in every session where torchspan is installed. It imports neither torch nor OpenTelemetry until its fixture
 or its option is used.
@@ -7,7 +8,7 @@ or its option is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,3 +45,28 @@ def torchspan_trace() -> Iterator[CapturedTrace]:
 
     with capture() as trace:
         yield trace
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add what the trace says to the report of a test that failed and used `torchspan_trace`."""
+    report = yield
+    trace = getattr(item, "funcargs", {}).get("torchspan_trace")
+    if call.when == "call" and report.failed and trace is not None:
+        report.sections.append(("torchspan", _said(trace)))
+    return report
+
+
+def _said(trace: CapturedTrace) -> str:
+    """What the trace says; never an exception, which would hide the test's own."""
+    try:
+        if not trace.traces:
+            return (
+                "No span ended in this test. Spans from before the test are not included: compile in the test, or use "
+                "torchspan.testing.capture() in the fixture that compiles."
+            )
+        return str(trace.answers) or "Nothing failed, fell back to PyTorch, was compiled again or broke a graph."
+    except Exception as error:
+        return f"The trace cannot be read: {type(error).__name__}. Please report this line."

@@ -7,6 +7,7 @@ import difflib
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from torchspan.traces._file_spans import Attributes, Span
 from torchspan.traces._input import Source, every_document
@@ -24,6 +25,9 @@ class SpanNotFoundError(LookupError):
 
 class Searchable:
     """Spans that can be found by name. A subclass has `traces`."""
+
+    _WHERE_OTHERS_ARE: ClassVar[str] = ""
+    """What an error adds where there are no spans at all."""
 
     @property
     def traces(self) -> list[Trace]:
@@ -121,7 +125,7 @@ class Searchable:
             return f"{number} spans are named {name!r}, but one() expects exactly one. Use find() for all of them."
         names = sorted({node.span.name for node in self._nodes()})
         if not names:
-            return f"No span is named {name!r}, because there are no spans at all."
+            return f"No span is named {name!r}, because there are no spans at all.{self._WHERE_OTHERS_ARE}"
         close = difflib.get_close_matches(name, names, 1)
         meant = f" Did you mean {close[0]!r}?" if close else ""
         more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""

@@ -21,6 +21,7 @@ from torchspan.semconv import METRICS, Metric
 from torchspan.writer._private_sdk import export_measurements, forget_measurements
 
 if TYPE_CHECKING:
+    from torchspan.phase import Phase
     from torchspan.writer._metric_writer import MetricWriter
 
 VALUES_LIMIT = 50
@@ -58,8 +59,10 @@ class Instruments:
         if metric.instrument == "counter":
             return self._meter.create_counter(str(metric), **described)
         if metric.instrument == "observable_gauge":
-            return self._meter.create_observable_gauge(str(metric), [self._observe_longest], **described)
-        return self._meter.create_observable_up_down_counter(str(metric), [self._observe_running], **described)
+            observe = partial(self._observe_longest, metric.measure.of)
+            return self._meter.create_observable_gauge(str(metric), [observe], **described)
+        observe = partial(self._observe_running, metric.measure.of)
+        return self._meter.create_observable_up_down_counter(str(metric), [observe], **described)
 
     def write(self, metric: Metric, number: float, facts: Mapping[str, Any], context: Context = OUTSIDE) -> None:
         """Record a value of a histogram, or add `number` to a counter, with the metric's attributes from `facts`.
@@ -119,17 +122,21 @@ class Instruments:
         """Stop reading `writer`."""
         self._writers.pop(writer, None)
 
-    def _observe_running(self, _options: CallbackOptions) -> Iterable[Observation]:
+    def _observe_running(self, phases: tuple[Phase, ...], _options: CallbackOptions) -> Iterable[Observation]:
         # The SDK calls observable instruments first and collects the others afterwards, so this is early enough.
         for writer in list(self._writers):
             writer.collect()
-        return [Observation(len(self._running()))] if self._writers else []
+        running = self._running(phases)
+        return [] if running is None else [Observation(len(running))]
 
-    def _observe_longest(self, _options: CallbackOptions) -> Iterable[Observation]:
-        return [Observation(max(self._running(), default=0.0))] if self._writers else []
+    def _observe_longest(self, phases: tuple[Phase, ...], _options: CallbackOptions) -> Iterable[Observation]:
+        running = self._running(phases)
+        return [] if running is None else [Observation(max(running, default=0.0))]
 
-    def _running(self) -> list[float]:
-        return [elapsed_s for writer in list(self._writers) for elapsed_s in writer.running()]
+    def _running(self, phases: tuple[Phase, ...]) -> list[float] | None:
+        """The seconds for which each piece of work has been running; None if no writer has seen such work."""
+        by_writer = [running for writer in list(self._writers) if (running := writer.running(phases)) is not None]
+        return [elapsed_s for running in by_writer for elapsed_s in running] if by_writer else None
 
 
 _ALL: weakref.WeakSet[Instruments] = weakref.WeakSet()

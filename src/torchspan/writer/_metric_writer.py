@@ -23,7 +23,16 @@ from torchspan.engine import ActiveWork, Callback, Engine, Event
 from torchspan.engine.run_times import RunTimes
 from torchspan.phase import COMPILE, Phase
 from torchspan.semconv import METRICS, Metric
-from torchspan.semconv.measures import Count, Duration, Measure, Rows, RunDuration, Size
+from torchspan.semconv.measures import (
+    Count,
+    Duration,
+    LongestRunning,
+    Measure,
+    Rows,
+    RunDuration,
+    RunningWork,
+    Size,
+)
 from torchspan.writer._instruments import OUTSIDE, Instruments, instruments_of
 
 # --- measurements of events -----------------------------------------------------------------------------------------
@@ -89,7 +98,6 @@ class MetricWriter:
 
     Args:
         meter_provider: The provider to use instead of the global one.
-        active: The compilations and builds that are running.
         dropped: Reason (`semconv.DroppedReason`) -> function that returns the number of spans not started so far.
         emitted: Name of a phase -> function that returns the number of its spans that were sampled and have ended so
             far.
@@ -102,7 +110,6 @@ class MetricWriter:
         engine: Engine,
         meter_provider: MeterProvider | None,
         *,
-        active: ActiveWork,
         dropped: Mapping[str, Callable[[], int]],
         emitted: Mapping[str, Callable[[], int]] = _NOTHING,
         gathered: Callable[[], Iterable[Gathered]] = tuple,
@@ -118,7 +125,14 @@ class MetricWriter:
         self._default = default
         self._provider: MeterProvider | None = None
         self._instruments: Instruments | None = None
-        self._active = active
+        self._active = {
+            phases: ActiveWork(phases, phases[0].name)
+            for phases in dict.fromkeys(
+                metric.measure.of for metric in METRICS if isinstance(metric.measure, (RunningWork, LongestRunning))
+            )
+        }
+        self.active_callbacks = tuple(active.callback for active in self._active.values())
+        """Callbacks of the pipeline that keep track of the work that is running."""
         self._closed = False
         self._lock = renewed(self, "_lock", threading.Lock)
         self._counters: list[Counted] = []
@@ -147,9 +161,10 @@ class MetricWriter:
         """Called when a reader collects: record the values that are still held."""
         self._collect()
 
-    def running(self) -> list[float]:
-        """The seconds for which each piece of long work has been running."""
-        return [event.elapsed_ns() / 1e9 for event in self._active.events()]
+    def running(self, phases: tuple[Phase, ...]) -> list[float] | None:
+        """The seconds for which each piece of work of the phases has been running; None before the first of the process."""
+        active = self._active[phases]
+        return [event.elapsed_ns() / 1e9 for event in active.events()] if active.has_begun else None
 
     def start_process(self) -> None:
         """Called in a forked child: the counts so far belong to the parent."""

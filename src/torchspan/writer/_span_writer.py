@@ -40,6 +40,9 @@ from torchspan.writer._own_files import OwnFiles, aside
 from torchspan.writer._parents import SpanParents
 from torchspan.writer._tracer import TracerOf, TracerSource, rules_of, start_kept
 
+SHORTEST_ON_PROCESSOR_S = 0.001
+"""Less time on the processor is not written."""
+
 STEPS_LIMIT = 20
 """Maximum number of kinds of steps that are listed on a span."""
 
@@ -213,7 +216,7 @@ class SpanWriter:
 
     def _describe(self, event: Event, span: Span, raised: Occurrence | None) -> Withheld:
         """Write the attributes, events and status of a span. Returns what the program's exporters do not get of it."""
-        facts = {**event.additions, **_steps(event)}
+        facts = {**event.additions, **_steps(event), **_processor_time(event)}
         if event.is_incomplete:
             facts[semconv.INCOMPLETE] = True
         if event.error is not None:
@@ -291,3 +294,8 @@ def _steps(event: Event) -> dict[str, Any]:
         semconv.STEP_COUNTS: [count for _, count, _ in rows],
         semconv.STEP_DURATIONS: [seconds for _, _, seconds in rows],
     }
+
+
+def _processor_time(event: Event) -> dict[str, Any]:
+    times = zip((semconv.CPU_THREAD_TIME, semconv.CPU_PROCESS_TIME), event.processor_time, strict=True)
+    return {key: seconds for key, seconds in times if seconds is not None and seconds >= SHORTEST_ON_PROCESSOR_S}

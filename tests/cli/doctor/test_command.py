@@ -34,8 +34,8 @@ def environment(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-def test_the_text_and_the_json_say_the_same(torchspan, environment):
-    status, text, _ = torchspan("doctor")
+def test_the_text_with_all_and_the_json_say_the_same(torchspan, environment):
+    status, text, _ = torchspan("doctor", "--all")
     json_status, document, _ = torchspan("doctor", "--json")
 
     said = [
@@ -44,6 +44,16 @@ def test_the_text_and_the_json_say_the_same(torchspan, environment):
     ]
     assert read(text) == said
     assert (status, json_status) == (1, 1)
+
+
+def test_the_text_without_all_has_the_rows_that_need_a_look_and_the_same_exit_status(torchspan, environment):
+    status, text, _ = torchspan("doctor")
+    rows = json.loads(torchspan("doctor", "--json")[1])["checks"]
+    problems = [(row["state"], row["name"]) for row in rows if row["state"] in {"failed", "warning"}]
+    assert [(state, name) for state, name, _ in read(text)] == problems
+    assert ("failed", "settings.heartbeat") in problems
+    assert joined(text).endswith("; torchspan doctor --all lists them")
+    assert status == 1
 
 
 def test_the_exit_status_is_0_where_nothing_fails(torchspan, monkeypatch):

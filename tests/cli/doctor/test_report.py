@@ -15,8 +15,9 @@ ROWS = [
 ]
 
 
-def text(found, width=80):
-    return "\n".join("".join(piece for piece, _ in line) for line in report.lines(found, width))
+def text(found, width=80, lists_all=True):
+    lines = report.lines(found, width, lists_all=lists_all)
+    return "\n".join("".join(piece for piece, _ in line) for line in lines)
 
 
 def found_by(check, **environment):
@@ -38,6 +39,29 @@ def test_a_row_is_state_and_name_then_what_was_found_then_what_to_do():
         "failed: sdk.installed",
         "warning: libraries.torch",
     ]
+
+
+def test_without_all_only_what_needs_a_look_is_listed_and_the_others_are_counted():
+    others = [
+        Check("settings.heartbeat", State.OK, "heartbeat: 5.", facts={"source": "default"}),
+        Check("settings.ranks", State.OK, "ranks: 0.", facts={"source": "variable"}),
+        Check("sdk.sampler", State.NOTE, "It is not set.", "Set it."),
+    ]
+    assert text([*others, *ROWS], 90, lists_all=False).splitlines()[1:] == [
+        "failed   sdk.installed",
+        "         It is not installed.",
+        "         Install it.",
+        "warning  libraries.torch",
+        "         It is old.",
+        "         Take another one.",
+        "",
+        "2 checks passed, 1 setting at its default, 1 note; torchspan doctor --all lists them",
+    ]
+
+
+def test_the_result_of_a_test_trace_is_listed_also_where_it_is_good():
+    sent = Check("send", State.OK, "Sent with the trace id 1.")
+    assert text([sent], lists_all=False).splitlines()[1:3] == ["ok       send", "         Sent with the trace id 1."]
 
 
 def test_the_json_has_a_version_and_the_same_rows():

@@ -205,13 +205,29 @@ class Figures:
 
     def phases(self):
         others = (COMPILE, FRAME, BACKWARD, FRAME_PHASE, RUN, CONTEXT_RUN, "torchspan.import", "torchspan.progress")
-        return [span for span in self.own if span.phase not in others]
+        return [span for span in self.own if span.phase not in others and not span.phase.startswith("torch.")]
+
+    def phases_of_torch(self, prefix):
+        left_out = (FRAME, BACKWARD, FRAME_PHASE)
+        return [span for span in self.own if span.phase.startswith(prefix) and span.phase not in left_out]
+
+    def exports(self):
+        return self.phases_of_torch("torch.export")
+
+    def waits_and_workers(self):
+        return added_up_by_phase(self.phases_of_torch("torch.compile_"))
 
     def phase_quantile(self, share):
         return InBucket(share, grouped(self.phases(), of_phase), metrics.LONG_S)
 
+    def export_quantile(self, share):
+        return InBucket(share, grouped(self.exports(), of_phase), metrics.LONG_S)
+
     def phase_sums(self):
-        return Exactly(added_up(self.phases(), of_phase, lambda span: span.duration_s))
+        return added_up_by_phase(self.phases())
+
+    def export_sums(self):
+        return added_up_by_phase(self.exports())
 
     def engines(self):
         return Exactly(counted(self.conversions_with_size(), of()))
@@ -403,6 +419,10 @@ def of_phase(span):
     return labels(torchspan_phase=span.phase)
 
 
+def added_up_by_phase(spans):
+    return Exactly(added_up(spans, of_phase, lambda span: span.duration_s))
+
+
 def size(span):
     return span.attributes.get("tensorrt.engine.size")
 
@@ -425,7 +445,9 @@ EXPECTED = {
     ("compiles", "Duration of compilations", "B"): lambda known: known.compile_quantile(0.95),
     ("compiles", "Duration of compilations", "C"): lambda known: known.compile_quantile(0.99),
     ("compiles", "Duration by phase", "A"): lambda known: known.phase_quantile(PERCENTILE),
+    ("compiles", "Duration by phase", "B"): lambda known: known.export_quantile(PERCENTILE),
     ("compiles", "Time by phase", "A"): Figures.phase_sums,
+    ("compiles", "Time by phase", "B"): Figures.export_sums,
     ("compiles", "Engines", "A"): Figures.engines,
     ("compiles", "Bytes of engines", "A"): Figures.engine_bytes,
     ("compiles", "Size of engines", "A"): lambda known: known.engine_quantile(0.5),
@@ -457,6 +479,9 @@ EXPECTED = {
     ("torch-compile", "Duration of backward graphs", "C"): lambda known: known.backward_quantile(0.99),
     ("torch-compile", "Duration by phase", "A"): lambda known: known.frame_phase_quantile(PERCENTILE),
     ("torch-compile", "Time by phase", "A"): Figures.frame_phase_sums,
+    ("torch-compile", "Compilations in progress", "A"): lambda _known: Levels({}),
+    ("torch-compile", "Longest compilation in progress", "A"): lambda _known: Levels({}),
+    ("torch-compile", "Waits and workers", "A"): Figures.waits_and_workers,
     ("torch-compile", "Cache hit ratio", "A"): lambda known: known.graph_hit_ratio("aotautograd"),
     ("torch-compile", "Cache hit ratio", "B"): lambda known: known.graph_hit_ratio("inductor"),
     ("torch-compile", "Lookups in AOTAutograd's cache", "A"): lambda known: known.graph_lookups_by_result(
@@ -658,7 +683,7 @@ SEARCHES = panels.targets("tempo")
 
 def compilations_found(known):
     keys = (
-        "torch_tensorrt.model.class",
+        "torch.model.class",
         "torch_tensorrt.entry_point",
         "torch_tensorrt.engines.count",
         "torch_tensorrt.coverage",

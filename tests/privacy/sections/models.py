@@ -66,12 +66,18 @@ def _model(place):
         place("forward.argument.name"),
     )
     submodule, parameter, buffer = (place(f"model.{each}.name") for each in ("submodule", "parameter", "buffer"))
-    attribute = place("model.attribute.name")
+    attribute, own, customer = (
+        place("model.attribute.name"),
+        place("model.submodule.identifier"),
+        place("model.module_dict.key"),
+    )
     key, text = place("forward.keyword.dict.key"), place("forward.keyword.dict.value")
 
     def init(self):
         torch.nn.Module.__init__(self)
-        self.add_module(submodule, torch.nn.Linear(16, 16))
+        for name in (submodule, own):
+            self.add_module(name, torch.nn.Linear(16, 16))
+        self.customers = torch.nn.ModuleDict({customer: torch.nn.Linear(16, 16)})
         self.register_parameter(parameter, torch.nn.Parameter(_bytes(place("model.parameter.value"), 16)))
         self.register_buffer(buffer, _bytes(place("model.buffer.value"), 16))
         setattr(self, attribute, 2.0)
@@ -79,20 +85,21 @@ def _model(place):
         self.table = {place("model.attribute.dict"): 1.0}
 
     scope = {
-        "torch": torch, "logging": logging, "warnings": warnings, "names": (submodule, parameter, buffer, attribute),
+        "torch": torch, "logging": logging, "warnings": warnings, "names": (submodule, parameter, buffer, attribute, own, customer),
         "said": [place(f"forward.{each}") for each in ("print", "warning", "logging.message", "logging.argument")],
         "literal": literal, "key": key, "member": member, "field": field, "result": result, "shown": lambda *_: None,
     }  # fmt: skip
     source = f"""
 def forward({argument}, self_, prompt="", options=None, data=None, pair=None):
-    submodule, parameter, buffer, attribute = names
+    submodule, parameter, buffer, attribute, own, customer = names
     {local} = {argument}.get_submodule(submodule)(self_) + {argument}.get_parameter(parameter)
     {local} = {local} + {argument}.get_buffer(buffer) * getattr({argument}, attribute)
     if prompt == literal or options and options[key] == literal or {argument}.text == literal:
         {local} = {local} + len(prompt)
     if data is not None:
         {local} = {local} + getattr(data, field) + getattr(pair, member)
-    return {{result: torch.special.i1e(torch.relu({local})) * 2}}
+    {local} = {argument}.get_submodule(own)({local})
+    return {{result: {argument}.customers[customer](torch.special.i1e(torch.relu({local}))) * 2}}
 """
     exec(compile(source, __file__, "exec"), scope)
     kind = type(

@@ -84,6 +84,7 @@ def _hook(
     taps = {
         "dynamo:reported": frames.report,
         "dynamo:measured": frames.measured,
+        "dynamo:hit": frames.hit,
         "dynamo:broke": frames.broke,
         "dynamo:captured": frames.captured,
     }

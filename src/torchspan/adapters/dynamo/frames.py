@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import threading
 from collections import Counter
@@ -14,12 +15,24 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.by_identity import ByIdentity
 from torchspan._base.reading import traceback_of
+from torchspan._files.user_folder import digests_key
 from torchspan.adapters.dynamo import recorded
 from torchspan.adapters.dynamo.compile_lock import Waits
-from torchspan.engine import Audience, Engine, Event, Observed, Occurrence, Placement, Steps, ThreadStacks
+from torchspan.engine import (
+    Audience,
+    Engine,
+    Event,
+    Observed,
+    Occurrence,
+    Placement,
+    ProcessorClock,
+    Steps,
+    ThreadStacks,
+)
 from torchspan.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phase
 from torchspan.probes import GIVES, Call
-from torchspan.probes.describe import compilation, declarations, frames, recompiles
+from torchspan.probes.describe import compilation, compile_caches, declarations, frames, recompiles
+from torchspan.probes.describe.compile_caches import Cache
 from torchspan.probes.describe.frames import GraphBreak
 
 # --- the state of Dynamo while it compiles a frame ------------------------------------------------------------------
@@ -117,8 +130,15 @@ _BACKEND = "backend_compile"
 _WHOLE = "entire_frame_compile"
 _ATTEMPT = "compile_attempt_"
 """Prefix of the phases around each attempt at a frame. They are not phases themselves."""
-_CACHES = {_BACKEND: semconv.AOTAUTOGRAD_CACHE, "inductor_compile": semconv.INDUCTOR_CACHE}
-"""Phases whose end reports the result of a cache lookup, and the attribute for the result."""
+_LOOKUPS = {cache.phase: cache for cache in compile_caches.CACHES}
+"""The caches, by the phase whose end reports the result of a lookup."""
+_HITS = {cache.found: cache for cache in compile_caches.CACHES}
+"""The caches, by the name of Dynamo's report of a hit."""
+
+
+def keyed_digest(text: str) -> str:
+    """16 hexadecimal digits for a text, under the key of this user."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=digests_key(), digest_size=8).hexdigest()
 
 
 class _OpenWork:
@@ -139,15 +159,18 @@ class _OpenPhase(_OpenWork):
         within: The event that was current when the phase began: a library's event, if a backend calls PyTorch's
             compilers.
         heard: The event for subscribers only.
+
+    processor: the clocks of the processor at its beginning.
     """
 
-    __slots__ = ("heard", "start_ns", "within")
+    __slots__ = ("heard", "processor", "start_ns", "within")
 
     def __init__(self, name: str, start_ns: int, within: Event | None, heard: Event | None) -> None:
         super().__init__(name, None)
         self.start_ns = start_ns
         self.within = within
         self.heard = heard
+        self.processor = ProcessorClock(COMPILE_PHASE)
 
 
 class _OpenBackend(_OpenWork):
@@ -163,13 +186,14 @@ class _OpenWorker(_OpenWork):
 
 
 class _OpenCompilation(_OpenWork):
-    """A backward graph or a frame. facts: gathered until its end."""
+    """A backward graph or a frame. facts: gathered until its end. saved: what caches have saved, until their lookup ends."""
 
-    __slots__ = ("facts",)
+    __slots__ = ("facts", "saved")
 
     def __init__(self, name: str, event: Event) -> None:
         super().__init__(name, event)
         self.facts: dict[str, Any] = {}
+        self.saved: dict[Cache, dict[str, Any]] = {}
 
 
 class _OpenFrame(_OpenCompilation):
@@ -283,6 +307,13 @@ class Frames:
         if type(values) is dict and frame is not None:
             frame.measured.update(values)
 
+    def hit(self, call: Call) -> None:
+        """Receive how long the compilation took that a cache has saved: `log_instant_event(self, event_name, time_ns, metadata)`."""
+        cache, metadata = _HITS.get(reading.text(call.get("event_name")) or ""), call.get("metadata")
+        compilation = None if cache is None else self._innermost(_OpenCompilation)
+        if cache is not None and compilation is not None and type(metadata) is dict:
+            compilation.saved[cache] = cache.saving(metadata)
+
     def broke(self, call: Call) -> None:
         """Record a graph break in the frame that is being traced."""
         frame, graph_break = self._innermost(_OpenFrame), frames.graph_break(call)
@@ -319,7 +350,8 @@ class Frames:
         return self._materialized(len(open_) - 1) if open_ else None
 
     def enter(self, worker: Event) -> None:
-        """Assign the reports in this thread to `worker`, until `leave`."""
+        """Assign the reports in this thread, and its time on the processor, to `worker`, until `leave`."""
+        worker.processor = ProcessorClock(worker.phase)
         self._thread.open.append(_OpenWorker(worker.phase.name, worker))
 
     def leave(self, worker: Event) -> None:
@@ -457,10 +489,14 @@ class Frames:
                     self._engine.close(event)
 
     def _note_cache(self, name: str, args: Mapping[str, Any]) -> None:
-        answer = frames.cache_outcome(args) if name in _CACHES else None
-        compilation = None if answer is None else self._innermost(_OpenCompilation)
-        if compilation is not None:
-            compilation.facts[_CACHES[name]] = answer
+        cache = _LOOKUPS.get(name)
+        compilation = None if cache is None else self._innermost(_OpenCompilation)
+        if cache is None or compilation is None or args.get("cache_state") is None:
+            return
+        saved = compilation.saved.pop(cache, {})
+        for key in cache.attributes():  # of an earlier lookup
+            compilation.facts.pop(key, None)
+        compilation.facts.update({**cache.facts(args, keyed_digest), **saved})
 
     # --- phases that turn out to be long ----------------------------------------------------------------------
     def _materialized(self, index: int) -> Event | None:
@@ -474,6 +510,8 @@ class Frames:
                 work.event = self._open(
                     work.name, audience=Audience.PIPELINE, placement=Placement(around), at_ns=work.start_ns
                 )
+                if work.event is not None:
+                    work.event.processor = work.processor
         return work.event
 
     def _materialize_long(self) -> None:

@@ -54,12 +54,16 @@ def checks() -> tuple[CheckFunction, ...]:
 class DoctorCommand:
     """Check whether traces of a program started here would arrive, and what to do if not.
 
+    The program may use torch.compile, torch.export, Torch-TensorRT or TensorRT.
+
     Checks what is installed, the environment variables and what they name, as a program that is started here would see
-    them. Changes nothing, and imports no observed library. Never prints credentials.
+    them. Prints what needs a look and what to do; with --all, every check. Changes nothing, and imports no observed
+    library. Never prints credentials.
     Exit status 1: something that was requested cannot work.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--all", action="store_true", help="also list what is as it should be, notes and settings")
         parser.add_argument("--json", action="store_true", help="print JSON (described in docs/reference/doctor.md)")
         parser.add_argument(
             "--send",
@@ -77,5 +81,5 @@ class DoctorCommand:
             print(report.document(rows))
         else:
             terminal = Terminal(sys.stdout)
-            terminal.write(report.lines(rows, terminal.width))
+            terminal.write(report.lines(rows, terminal.width, lists_all=arguments.all))
         return report.exit_status(again)

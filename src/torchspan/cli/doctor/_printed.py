@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from torchspan._version import __version__
 from torchspan.answers.lines import Line, Style, broken, pad, printable
+from torchspan.cli.doctor import _send
 from torchspan.cli.doctor._check import Check, CheckFunction, Context, State
 from torchspan.cli.doctor._secrets import Secrets
 
@@ -15,6 +17,13 @@ VERSION = 1
 """The version of the JSON. It changes when a key changes its meaning or goes away."""
 
 _STYLES = {State.OK: Style.DIM, State.NOTE: Style.PLAIN, State.WARNING: Style.FALLBACK, State.FAILED: Style.ERROR}
+_NEEDS_A_LOOK = (State.FAILED, State.WARNING)
+_PASSED, _DEFAULT, _NOTES = (
+    ("check passed", "checks passed"),
+    ("setting at its default", "settings at their default"),
+    ("note", "notes"),
+)
+"""What a last line counts, as one and as several."""
 _INDENT = 9
 """Columns of the longest state, and two."""
 
@@ -46,22 +55,46 @@ def _without(secrets: Secrets, row: Check) -> Check:
     )
 
 
-def lines(rows: Iterable[Check], width: int) -> Iterator[Line]:
-    """State, name, what was found, and what to do; at the end how many of each state, and which need a look."""
+def lines(rows: Iterable[Check], width: int, *, lists_all: bool) -> Iterator[Line]:
+    """State, name, what was found, and what to do.
+
+    Args:
+        lists_all: Rows of every state; at the end how many of each, and which need a look. Otherwise rows that need a look and the
+            result of a test trace; at the end how many others there are.
+    """
     names: dict[State, list[str]] = {state: [] for state in reversed(State)}
+    others: Counter[tuple[str, str]] = Counter()
     yield [(f"torchspan {__version__}", Style.STRONG)]
     for row in rows:
         names[row.state].append(printable(row.name))
-        style = _STYLES[row.state]
-        yield [(pad(row.state.value, _INDENT), style), (printable(row.name), Style.STRONG)]
-        for text, looks in ((row.summary, style), (row.remedy, Style.PLAIN)):
-            for piece in broken(printable(text), width - _INDENT) if text else ():
-                yield [(f"{' ' * _INDENT}{piece}", looks)]
+        if lists_all or row.state in _NEEDS_A_LOOK or row.name == _send.NAME:
+            yield from _lines_of(row, width)
+        else:
+            others[_kind(row)] += 1
     yield [("", Style.PLAIN)]
+    if not lists_all:
+        counts = [f"{others[kind]} {kind[others[kind] > 1]}" for kind in (_PASSED, _DEFAULT, _NOTES) if others[kind]]
+        for piece in broken(f"{', '.join(counts)}; torchspan doctor --all lists them", width) if counts else ():
+            yield [(piece, Style.STRONG)]
+        return
     yield [(", ".join(f"{len(group)} {state.value}" for state, group in names.items()), Style.STRONG)]
-    for state in (State.FAILED, State.WARNING):
+    for state in _NEEDS_A_LOOK:
         for piece in broken(f"{state.value}: {', '.join(names[state])}", width) if names[state] else ():
             yield [(piece, _STYLES[state])]
+
+
+def _lines_of(row: Check, width: int) -> Iterator[Line]:
+    style = _STYLES[row.state]
+    yield [(pad(row.state.value, _INDENT), style), (printable(row.name), Style.STRONG)]
+    for text, looks in ((row.summary, style), (row.remedy, Style.PLAIN)):
+        for piece in broken(printable(text), width - _INDENT) if text else ():
+            yield [(f"{' ' * _INDENT}{piece}", looks)]
+
+
+def _kind(row: Check) -> tuple[str, str]:
+    if row.state is State.NOTE:
+        return _NOTES
+    return _DEFAULT if row.facts.get("source") == "default" else _PASSED
 
 
 def document(rows: Iterable[Check]) -> str:

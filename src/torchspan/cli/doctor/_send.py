@@ -17,7 +17,7 @@ from torchspan.cli.doctor._packages import INSTALL
 LIMIT_S = 30.0
 """Seconds for the start of Python, for OpenTelemetry's set-up and for the exporters, which try again for 10 s."""
 
-_NAME = "send"
+NAME = "send"
 
 
 def sent(context: Context, limit_s: float = LIMIT_S) -> Iterable[Check]:
@@ -29,7 +29,7 @@ def sent(context: Context, limit_s: float = LIMIT_S) -> Iterable[Check]:
 def _sent(context: Context, limit_s: float) -> Check:
     if not _has_exporter(context):
         summary = "No test trace was sent: there is no exporter of traces."
-        return Check(_NAME, State.FAILED, summary, "See exporters.traces.")
+        return Check(NAME, State.FAILED, summary, "See exporters.traces.")
     # Their exporters would log alongside that of the trace.
     alone = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
     try:
@@ -37,11 +37,11 @@ def _sent(context: Context, limit_s: float) -> Check:
         report = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
         summary = f"The test trace was not delivered within {limit_s:g} s."
-        return Check(_NAME, State.FAILED, summary, "See endpoints.traces.")
+        return Check(NAME, State.FAILED, summary, "See endpoints.traces.")
     except ValueError:
         summary = f"The process that was to send the test trace ended with status {done.returncode} before it reported the result."
         remedy = "Start any program with `opentelemetry-instrument`, and read what it prints."
-        return Check(_NAME, State.FAILED, summary, remedy)
+        return Check(NAME, State.FAILED, summary, remedy)
     return _row(report)
 
 
@@ -59,18 +59,18 @@ def _row(report: Mapping[str, Any]) -> Check:
     failed = f" Its set-up failed: {report['failure']}." if report["failure"] else ""
     if not report["is_set"]:
         summary = f"No test trace was sent: nothing sets a tracer provider.{failed}"
-        return Check(_NAME, State.FAILED, summary, f"{INSTALL}, or see sdk.* and exporters.*.", report)
+        return Check(NAME, State.FAILED, summary, f"{INSTALL}, or see sdk.* and exporters.*.", report)
     if not report["is_enabled"]:
         summary = "No test trace was sent: the tracer for torchspan is disabled."
-        return Check(_NAME, State.FAILED, summary, "See sdk.enabled, and OTEL_PYTHON_TRACER_CONFIGURATOR.", report)
+        return Check(NAME, State.FAILED, summary, "See sdk.enabled, and OTEL_PYTHON_TRACER_CONFIGURATOR.", report)
     if not report["is_sampled"]:
         summary = f"No test trace was sent: the sampler dropped {report['attempts']} of {report['attempts']}."
-        return Check(_NAME, State.FAILED, summary, "For this test: OTEL_TRACES_SAMPLER=always_on", report)
+        return Check(NAME, State.FAILED, summary, "For this test: OTEL_TRACES_SAMPLER=always_on", report)
     if report["outcomes"] or not report["is_flushed"]:
         texts = [meaning(word) for word in report["outcomes"]]
         summary = f"The test trace {report['trace_id']} was not delivered: {'; '.join(text for text, _ in texts)}"
         remedy = texts[0].remedy if texts else "See exporters.traces."
-        return Check(_NAME, State.FAILED, f"{summary.removesuffix(': ')}.{failed}", remedy, report)
+        return Check(NAME, State.FAILED, f"{summary.removesuffix(': ')}.{failed}", remedy, report)
     remedy = f"Look for trace {report['trace_id']} of service {report['service']} in your tracing backend."
     state = State.WARNING if failed else State.OK
-    return Check(_NAME, state, f"A test trace was sent, and no exporter reported a failure.{failed}", remedy, report)
+    return Check(NAME, state, f"A test trace was sent, and no exporter reported a failure.{failed}", remedy, report)

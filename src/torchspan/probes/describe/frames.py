@@ -194,8 +194,9 @@ def model(receiver: type | None) -> Facts:
         receiver: The class of the first argument.
     """
     module = reading.loaded("torch.nn", "Module")
-    is_module = receiver is not None and module is not None and issubclass(receiver, module)
-    return {semconv.MODEL_CLASS: reading.class_name(receiver)} if is_module and receiver is not None else {}
+    if module is None or receiver is None or not reading.is_a(receiver, type) or not issubclass(receiver, module):
+        return {}
+    return {semconv.MODEL_CLASS: reading.class_name(receiver)}
 
 
 def summary(metrics: Any, code: Any) -> Facts:
@@ -211,11 +212,6 @@ def summary(metrics: Any, code: Any) -> Facts:
             **recompiles.limit(metrics),
         }
     )
-
-
-def cache_outcome(report: Mapping[str, Any]) -> str | None:
-    """`hit`, `miss` or `bypass`, which a cache adds to the end of the phase that queried it."""
-    return reading.text(report.get("cache_state"))
 
 
 def limit_reason(error: BaseException | None) -> str | None:

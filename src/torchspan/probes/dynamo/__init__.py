@@ -26,6 +26,11 @@ PROBES: tuple[Probe, ...] = (
         why="what Dynamo measures of a frame, also inside another frame's compilation: why it was compiled again, guards, failure",
     ),
     row(
+        target=Method("torch._dynamo.utils:ChromiumEventLogger.log_instant_event"),
+        action=Tap("dynamo:hit"),
+        why="the time that a hit in a cache of compiled graphs saves, which the end of the phase does not report",
+    ),
+    row(
         target=Method("torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break"),
         action=Tap("dynamo:broke"),
         why="each graph break with its type and place, including those that leave the whole frame to Python, which are in no list",

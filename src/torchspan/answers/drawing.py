@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from torchspan import phase
 from torchspan.answers import _labels
 from torchspan.answers._compiled import Compiled, compiled
-from torchspan.answers._printable import printable_spans
-from torchspan.answers._render import program, title, waterfall
+from torchspan.answers._render import title, waterfall
 from torchspan.answers._scene import Scene
 from torchspan.answers._stages import covered_ns, is_wait
 from torchspan.answers._table import MOST_ROWS, table
 from torchspan.answers._time_split import TimeSplit
-from torchspan.answers._units import duration, plural, share
 from torchspan.answers.lines import Line, Style, broken, cells, shorten
+from torchspan.answers.printable_spans import printable_spans
+from torchspan.answers.units import duration, plural, share
 from torchspan.traces import Node, Run, Span, Trace, by_run, trees
 
 MOST_PARTS = 10
@@ -87,7 +87,7 @@ class Drawing:
             left_out = [plural(*other) for other in others if other[0]]
             runs = [max(runs, key=lambda run: run.span.start_ns)]
         loose = [] if left_out else [work for work in works if isinstance(work, Trace)]
-        groups: list[tuple[Run | None, list[Trace]]] = [(run, list(filter(_is_more, run.members))) for run in runs]
+        groups: list[tuple[Run | None, list[Trace]]] = [(run, run.members) for run in runs]
         groups += [(None, loose)] if loose else []
         sections, number = [], 1
         for run, traces in groups:
@@ -136,9 +136,6 @@ class Drawing:
         yield from title(f"trace {run.span.trace_id}", resource, run.span.start_ns, ended, width)
         yield from table(rows, width, whole=choice.unfolds)
         yield from TimeSplit.of(run).lines(width)
-        if choice.unfolds:
-            yield _EMPTY
-            yield from program(run, width, self.scene, {id(trace) for trace in section.traces})
 
     def _waterfalls(
         self, section: Section, rows: Sequence[tuple[int, Compiled]], width: int, choice: Choice
@@ -202,7 +199,12 @@ def _text(node: Node) -> str:
 
 
 def _is_wanted(number: int, row: Compiled, choice: Choice) -> bool:
-    return (choice.number in {None, number}) and (row.has_errors or not choice.only_errors)
+    """Whether the row is drawn. Rows of imports alone are, where all are: the split of the time has their sum."""
+    if choice.number is not None:
+        return choice.number == number
+    if choice.only_errors:
+        return row.has_errors
+    return choice.unfolds or any(node.span.name != phase.IMPORT.name for node in row.every)
 
 
 def _of_row(row: Compiled, choice: Choice) -> list[Trace]:
@@ -213,8 +215,3 @@ def _of_row(row: Compiled, choice: Choice) -> list[Trace]:
 
 def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:3])) + (", …" if len(numbers) > 3 else "")
-
-
-def _is_more(member: Trace) -> bool:
-    """Whether it is more than an import, which the split of the time says."""
-    return any(node.span.name != phase.IMPORT.name for node in member.nodes())

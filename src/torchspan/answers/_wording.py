@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pieces of sentences that several answers share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from torchspan import phase
+from torchspan.answers.lines import Paragraph
+from torchspan.traces import Node
+
+
+class Why(NamedTuple):
+    """A reason class in words, and what would change it."""
+
+    reason: str
+    remedy: str
+
+
+def words(text: str) -> Paragraph:
+    """A paragraph that may be broken between any two words."""
+    return tuple(text.split())
+
+
+def listed(items: Iterable[str]) -> Paragraph:
+    """A paragraph of items with commas between them, which is not broken inside an item."""
+    pieces = list(items)
+    return tuple(f"{piece}," if index < len(pieces) - 1 else piece for index, piece in enumerate(pieces))
+
+
+def settings_of(nodes: Iterable[Node]) -> dict[str, object]:
+    """The attributes of the first compilation, its settings among them; empty without one."""
+    return next((node.span.attributes for node in nodes if node.span.name == phase.COMPILE.name), {})

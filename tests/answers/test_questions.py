@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions of users, each answered in the first 15 lines that `torchspan run` and `show` print about a real program."""
+
+import io
+import re
+import subprocess
+import sys
+
+import pytest
+
+from support.child import unmeasured
+from torchspan import answers, cli, phase
+
+TRAIN = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+
+    def forward(self, x, step):
+        x = self.layers(x)
+        if step % 5 == 0:
+            print("loss", step)
+        return x
+
+
+def scaled(x, mode):
+    return x + ord(mode)
+
+
+torch._dynamo.config.recompile_limit = 4
+model = torch.compile(Net(), backend="aot_eager")
+data = torch.randn(70, 8)
+for step in range(12):
+    rows = data[step % 5 * 16 :][:16]  # the last batch is smaller
+    model(rows, step).sum().backward()
+
+limited = torch.compile(scaled, backend="eager")
+for mode in "abcdef":
+    limited(data, mode)
+"""
+
+COMPILE = """
+import torch
+import torch_tensorrt
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Linear(16, 16), nn.ReLU())
+        self.second = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 4))
+
+    def forward(self, x):
+        x = self.first(x)
+        x = torch.special.i1e(x)
+        return self.second(x)
+
+
+rows = torch.randn(8, 16, device="cuda")
+cache = {"immutable_weights": False, "cache_built_engines": True, "reuse_cached_engines": True}
+with torch.no_grad():
+    model = Net().eval().cuda()
+    compiled = torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[rows], min_block_size=1, engine_cache_dir="engines", **cache)
+    compiled(rows)
+"""
+
+
+class Ran:
+    """A program that ran under `torchspan run`, in a pipe: what was printed, and its file."""
+
+    def __init__(self, folder, text, *options):
+        program, self.file = folder / "app.py", folder / "run.jsonl"
+        program.write_text(text.lstrip())
+        command = [
+            sys.executable,
+            "-m",
+            "torchspan",
+            "run",
+            *options,
+            "--output",
+            self.file,
+            "--",
+            sys.executable,
+            program,
+        ]
+        environment = {**unmeasured(), "COLUMNS": "100"}
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=240, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        self.printed = done.stderr[done.stderr.index("\ntrace ") + 1 :].splitlines()
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory):
+    return Ran(tmp_path_factory.mktemp("train"), TRAIN)
+
+
+@pytest.fixture(scope="module")
+def compilation(tmp_path_factory):
+    return Ran(tmp_path_factory.mktemp("compile"), COMPILE, "--without-gpu")
+
+
+def without_figures(line):
+    """The line with `T` for times and `S` for sizes, and a space for each run of spaces."""
+    line = re.sub(r"\d[\d.]* (s|ms|\N{MICRO SIGN}s)\b", "T", line)
+    return " ".join(re.sub(r"\d[\d.]* (B|kB|MB)\b", "S", line).split())
+
+
+def first_lines(ran):
+    """The first 15 lines, without figures and with lines that were broken put together again."""
+    return " ".join(map(without_figures, ran.printed[:15]))
+
+
+OF_TORCH_COMPILE = {
+    "how often was it compiled, and with which outcome?": "forward app.py:10 \N{MULTIPLICATION SIGN}5 T compiled",
+    "why was it compiled again, and what avoids that?": (
+        "Recompiled: size of argument x, axis 0 (16, then 6): torch._dynamo.mark_dynamic(x, 0)"
+    ),
+    "where did the graph break, and why?": "Graph break at app.py:13: builtin print \N{MULTIPLICATION SIGN}2; call it outside the compiled code",
+    "what runs eagerly from now on?": (
+        "Recompile limit reached: value of argument mode; calls with others run eagerly until "
+        "torch._dynamo.config.recompile_limit is larger, or pass it as a tensor, or keep it constant"
+    ),
+    "what took the first step?": "time: torchspan.import T, bytecode_tracing T, ",
+}
+
+OF_TORCH_TENSORRT = {
+    "what fell back, why, and at which line?": (
+        "in PyTorch: aten.special_i1e \N{MULTIPLICATION SIGN}1 at app.py:14: no converter; register one, or replace the op"
+    ),
+    "how much runs in TensorRT?": "1 Net \N{MULTIPLICATION SIGN}1 T 5 of 6 ops in TensorRT",
+    "which engine took longest?": re.compile(
+        r"slowest of 2 engines: (first\.0 … first\.1|second\.0 … second\.2): T, S"
+    ),
+    "what did the engine cache do?": "engine cache: 2 inserted, 2 misses",
+    "where did the time go?": re.compile(r"program T: builds [\d.]+, other compilation [\d.]+, imports [\d.]+, runs"),
+}
+
+
+def is_in(answer, text):
+    return answer in text if isinstance(answer, str) else answer.search(text) is not None
+
+
+@pytest.mark.parametrize("question", OF_TORCH_COMPILE)
+def test_a_question_about_torch_compile_is_answered_in_the_first_lines(training, question):
+    assert is_in(OF_TORCH_COMPILE[question], first_lines(training))
+
+
+@pytest.mark.parametrize("question", OF_TORCH_TENSORRT)
+def test_a_question_about_torch_tensorrt_is_answered_in_the_first_lines(compilation, question):
+    assert is_in(OF_TORCH_TENSORRT[question], first_lines(compilation))
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_the_answers_are_the_same_in_each_width_and_encoding(training, compilation, monkeypatch, columns, encoding):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for ran, questions in ((training, OF_TORCH_COMPILE), (compilation, OF_TORCH_TENSORRT)):
+        lines = show(ran.file, monkeypatch, encoding)
+        text = " ".join(map(without_figures, lines[: next(i for i, line in enumerate(lines) if not line)]))
+        text = text.replace(" x", " \N{MULTIPLICATION SIGN}") if encoding == "ascii" else text
+        for answer in (answer for answer in questions.values() if isinstance(answer, str)):
+            assert answer.replace(" x", " \N{MULTIPLICATION SIGN}") in text if encoding == "ascii" else answer in text
+        assert [line for line in lines if len(line) > columns] == []
+
+
+def show(file, monkeypatch, encoding):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert cli.main(["show", str(file)]) == 0
+    return stream.buffer.getvalue().decode(encoding).splitlines()
+
+
+def test_the_figures_of_the_table_are_sums_of_the_spans(training):
+    report = answers.read(training.file)
+    rows = {row.name: row for row in report.answers.compiled}
+    frames = [
+        span for span in report.find(phase.COMPILE_FRAME.name) if "forward" in span.attributes["code.function.name"]
+    ]
+    assert rows["forward"].count == len(frames) == 5
+    backwards = report.find(phase.COMPILE_BACKWARD.name)
+    assert rows["forward"].ns == sum(span.duration_ns for span in [*frames, *backwards])
+
+
+def test_the_parts_of_the_time_add_up_to_the_wall_time_of_the_program(training, compilation):
+    for ran in (training, compilation):
+        report = answers.read(ran.file)
+        time = report.answers.time
+        assert sum(time.parts.values()) == pytest.approx(report.one(phase.RUN.name).duration_ns / 1e9)
+        assert min(time.parts.values()) >= 0
