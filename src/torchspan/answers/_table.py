@@ -66,7 +66,8 @@ class _Columns:
         number = max(_NUMBER, *(len(str(number)) + 1 for number, _ in rows))
         often = max(_TIMES, cells(in_rest) + 1, *(cells(times(row.count)) + 1 for _, row in rows))
         fixed = number + often + _TIME
-        room = width - fixed - 2 - max(cells(row.outcome) for _, row in rows)
+        beside = [cells(row.outcome) for _, row in rows if cells(row.outcome) <= width - fixed - 2 - _NARROWEST]
+        room = width - fixed - 2 - max(beside, default=0)  # longer outcomes have lines of their own
         wanted = max(len(_TITLE), cells(summary), *(cells(_name(row)) for _, row in rows))
         return cls(number, min(wanted, max(room, min(_NARROWEST, width - fixed))), often)
 
