@@ -2,6 +2,7 @@
 """Files of traces, written by the real SDK and the real exporter, with ids and times that a test chooses."""
 
 import itertools
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -99,6 +100,13 @@ class Shown(NamedTuple):
 
     screen: str
     waterfalls: str
+
+    def findings(self):
+        """What the first screen says below its rows, line by line, without times of engines and stages."""
+        lines = []
+        for row in re.split(r"^\d+ .*\n", self.screen, flags=re.MULTILINE)[1:]:
+            lines += re.split(r"^   (?:slowest of|time:)", row, maxsplit=1, flags=re.MULTILINE)[0].splitlines()
+        return [line.removeprefix("   ") for line in lines]
 
 
 @pytest.fixture

@@ -127,7 +127,7 @@ def test_what_failed_and_limits_come_first_by_name_whatever_took_longest(run, sc
    RuntimeError in compile
 2  limited  model.py:30    ×1   10.0 ms  runs eagerly
    Recompile limit reached: size of argument x, axis 0 (4, then 7); calls with
-   others run eagerly until torch._dynamo.config.recompile_limit is larger:
+   others run eagerly until torch._dynamo.config.recompile_limit is larger, or
    torch._dynamo.mark_dynamic(x, 0)
 3  Fallen                  ×1   1.00 ms
    in PyTorch: aten.special_i1e ×1: no converter; register one, or replace the
@@ -140,7 +140,7 @@ def test_what_failed_and_limits_come_first_by_name_whatever_took_longest(run, sc
     )
 
 
-def test_of_more_findings_than_six_the_number_of_the_row_leads_to_all(run, shown):
+def test_of_more_findings_than_eight_the_number_of_the_row_leads_to_all(run, shown):
     for number in range(9):
         events = {s.CODE_FILE: "model.py", s.CODE_LINE: 40 + number, s.GRAPH_BREAK_CLASS: "other"}
         span = run.start("torch.compile_frame", 10 * number, {s.CODE_FUNCTION: "step", s.FRAME_OUTCOME: "compiled"})
@@ -157,7 +157,9 @@ def test_of_more_findings_than_six_the_number_of_the_row_leads_to_all(run, shown
    Graph break at model.py:42: other
    Graph break at model.py:43: other
    Graph break at model.py:44: other
-   4 further findings; show FILE 1 has all
+   Graph break at model.py:45: other
+   Graph break at model.py:46: other
+   2 further findings; show FILE 1 has all
 """
     )
     assert shown(run.path, 1).screen.splitlines()[-1] == "   Graph break at model.py:48: other"

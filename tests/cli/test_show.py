@@ -136,6 +136,7 @@ def test_a_compilation_at_120_columns(compilation, torchspan, monkeypatch):
 1  ConvNet              ×1    1.79 s  58 of 61 ops in TensorRT
    in PyTorch: aten.mul.Tensor ×2: group smaller than min_block_size=5; lower it
    in PyTorch: aten.special_i1e ×1: no converter; register one, or replace the op
+   engine cache: off; cache_built_engines, reuse_cached_engines turn it on
    slowest of 2 engines: _run_on_acc_0: 600 ms, 9.26 MB
    time: build_engine 760 ms, export 370 ms, deallocate_module 300 ms
    build_engine: the engine cache keeps engines between processes: immutable_weights=False, cache_built_engines=True,
@@ -161,11 +162,9 @@ main                                                                            
       ├─ tensorrt.build_engine  80 layers                                                           █████         380 ms
       └─ torch_tensorrt.setup_engine                                                                     ▏      stand-in
 Own time  build_engine 760 ms 38 %, export 370 ms 19 %, deallocate_module 300 ms 15 %
+          stand-in left out
           build_engine: the engine cache keeps engines between processes: immutable_weights=False,
-          cache_built_engines=True, reuse_cached_engines=True; stand-in left out
-Fallback  aten.mul.Tensor ×2: group smaller than min_block_size=5; lower it
-Fallback  aten.special_i1e ×1: no converter; register one, or replace the op
-Cache     off; cache_built_engines, reuse_cached_engines turn it on
+          cache_built_engines=True, reuse_cached_engines=True
 """
     )
 
@@ -265,10 +264,12 @@ def test_escape_sequences_and_line_breaks_are_written_out(recording, shown):
 trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 1 span
 x\\x1b[2J · \\x1b]0;title\\x07 a\\nb \\u202e \\x9b31m       ████████████████   1.00 ms
    fallback: \\x1b[31m · E\\r: \\x1b[0m
-Fallback  \\x1b[31m
-Error     E\\r in x\\x1b[2J: \\x1b[0m
 """
     )
+    assert shown(recording.path).findings() == [
+        "E\\r in x\\x1b[2J: \\x1b[0m",
+        "in PyTorch: \\x1b[31m",
+    ]
 
 
 def test_wide_characters_keep_the_columns(recording, shown):
@@ -323,11 +324,13 @@ torch_tensorrt.compile  RuntimeError                  ████████�
       of what to do about it, a long explanation of what to do about it, a long
       explanation of what to do about it,
 Own time  convert 90.0 ms 90 %, compile 10.0 ms 10 %
-Error     RuntimeError in convert: Conversion of function ? not supported: a
-          long explanation of what to do about it, a long explanation of what to
-          do about it, a long explanation of what to do about it,
 """
     )
+    assert shown(recording.path).findings() == [
+        "RuntimeError in convert: Conversion of function ? not supported: a long",
+        "explanation of what to do about it, a long explanation of what to do about",
+        "it, a long explanation of what to do about it,",
+    ]
 
 
 CONVERTERS = "torch_tensorrt.dynamo.conversion.aten_ops_converters."
@@ -345,9 +348,8 @@ NODE = {
 
 
 def error_lines(shown, recording):
-    """The answer about the error, line by line."""
-    _, head, rest = shown(recording.path).waterfalls.partition("\nError ")
-    return (head + rest).strip().splitlines()
+    """What the first screen says of the error, line by line."""
+    return shown(recording.path).findings()
 
 
 def failed_conversion(recording, work="torch_tensorrt.compile", around=None, node=NODE, message="Not available here"):
@@ -361,13 +363,12 @@ def test_the_answer_about_a_failed_conversion_breaks_between_words_and_names(rec
         recording, message="This is only available in other environments, for a long reason that is given"
     )
     assert error_lines(shown, recording) == [
-        "Error     NotImplementedError in construct_network: This is only available in",
-        "          other environments, for a long reason that is given",
-        "          aten.nonzero (%nonzero, node 4 of 9) at /app/serving/model.py:12 in",
-        "          forward",
-        "          converter aten_ops_converters.aten_ops_nonzero",
-        '          pass torch_executed_ops={"torch.ops.aten.nonzero.default"} to run it',
-        "          in PyTorch",
+        "NotImplementedError in construct_network: This is only available in other",
+        "environments, for a long reason that is given",
+        "aten.nonzero (%nonzero, node 4 of 9) at /app/serving/model.py:12 in forward",
+        "converter aten_ops_converters.aten_ops_nonzero",
+        'pass torch_executed_ops={"torch.ops.aten.nonzero.default"} to run it in',
+        "PyTorch",
     ]
 
 
@@ -375,19 +376,17 @@ def test_a_terminal_of_40_columns_gets_whole_names_where_they_fit(recording, sho
     monkeypatch.setenv("COLUMNS", "40")
     failed_conversion(recording)
     assert error_lines(shown, recording) == [
-        "Error     NotImplementedError in",
-        "          construct_network: Not",
-        "          available here",
-        "          aten.nonzero (%nonzero, node 4",
-        "          of 9) at",
-        "          /app/serving/model.py:12 in",
-        "          forward",
-        "          converter",
-        "          aten_ops_converters.aten_ops_n",
-        "          onzero",
-        "          pass",
-        '          torch_executed_ops={"torch.ops.aten.nonzero.default"}',
-        "          to run it in PyTorch",
+        "failed",
+        "NotImplementedError in",
+        "construct_network: Not available here",
+        "aten.nonzero (%nonzero, node 4 of 9)",
+        "at /app/serving/model.py:12 in",
+        "forward",
+        "converter",
+        "aten_ops_converters.aten_ops_nonzero",
+        "pass",
+        'torch_executed_ops={"torch.ops.aten.nonzero.default"}',
+        "to run it in PyTorch",
     ], "what is to be pasted is left to the terminal to wrap"
 
 
@@ -395,33 +394,33 @@ def test_what_is_to_be_pasted_keeps_the_operators_that_were_excluded_before(reco
     excluded = {s.SETTINGS["torch_executed_ops"]: ["torch.ops.aten.relu.default"]}
     failed_conversion(recording, around={**excluded, s.SETTINGS["require_full_compilation"]: True})
     assert error_lines(shown, recording)[-3:] == [
-        '          pass torch_executed_ops={"torch.ops.aten.relu.default",',
-        '          "torch.ops.aten.nonzero.default"} and require_full_compilation=False',
-        "          to run it in PyTorch",
+        'pass torch_executed_ops={"torch.ops.aten.relu.default",',
+        '"torch.ops.aten.nonzero.default"} and require_full_compilation=False to run',
+        "it in PyTorch",
     ]
 
 
 def test_for_torch_compile_it_is_an_option(recording, shown):
     failed_conversion(recording, around={s.ENTRY_POINT: "torch.compile"})
     assert error_lines(shown, recording)[-2:] == [
-        '          add "torch_executed_ops": {"torch.ops.aten.nonzero.default"} to',
-        "          options to run it in PyTorch",
+        'add "torch_executed_ops": {"torch.ops.aten.nonzero.default"} to options to',
+        "run it in PyTorch",
     ]
 
 
 def test_an_engine_of_a_whole_model_has_nowhere_else_to_run_an_operator(recording, shown):
     failed_conversion(recording, "torch_tensorrt.convert_to_engine")
     assert error_lines(shown, recording)[-2:] == [
-        "          one engine needs a converter for each operator; torch_tensorrt.compile",
-        "          can leave some to PyTorch",
+        "one engine needs a converter for each operator; torch_tensorrt.compile can",
+        "leave some to PyTorch",
     ]
 
 
 def test_a_node_without_an_operator_is_called_by_its_kind(recording, shown):
     failed_conversion(recording, node={s.FAILED_OPERATOR: "placeholder", s.FAILED_NODE_POSITION: 1, s.FAILED_NODES: 9})
     assert error_lines(shown, recording) == [
-        "Error     NotImplementedError in construct_network: Not available here",
-        "          placeholder (node 1 of 9)",
+        "NotImplementedError in construct_network: Not available here",
+        "placeholder (node 1 of 9)",
     ]
 
 
@@ -441,11 +440,11 @@ def test_operators_that_are_in_the_way_of_a_full_compilation_are_named_and_count
     message = "require_full_compilation=True was specified, but model is not fully supported"
     recording.span("torch_tensorrt.partition", 0, 100, blocking, error=("AssertionError", message))
     assert error_lines(shown, recording) == [
-        "Error     AssertionError in partition: require_full_compilation=True was",
-        "          specified, but model is not fully supported",
-        "          not for TensorRT: aten.special_i1e ×2 (no converter),",
-        "          aten._fft_r2c ×1 (complex numbers), 7 more kinds",
-        "          pass require_full_compilation=False to run them in PyTorch",
+        "AssertionError in partition: require_full_compilation=True was specified, but",
+        "model is not fully supported",
+        "not for TensorRT: aten.special_i1e ×2 (no converter),",
+        "aten._fft_r2c ×1 (complex numbers), 7 more kinds",
+        "pass require_full_compilation=False to run them in PyTorch",
     ]
 
 
@@ -453,8 +452,8 @@ def test_an_export_that_failed_names_the_dimensions_and_the_place(recording, sho
     found = {s.VIOLATED_CONSTRAINTS: ["inputs[0].shape[0]: specialized to a constant"]}
     recording.span("torch.export", 0, 100, found, error=("torch._dynamo.exc.UserError", "Constraints violated (?)!"))
     assert error_lines(shown, recording) == [
-        "Error     torch._dynamo.exc.UserError in export: Constraints violated (?)!",
-        "          inputs[0].shape[0]: specialized to a constant",
+        "torch._dynamo.exc.UserError in export: Constraints violated (?)!",
+        "inputs[0].shape[0]: specialized to a constant",
     ]
 
 
@@ -465,8 +464,8 @@ def test_an_export_that_failed_says_why_in_one_sentence(recording, shown):
     )
     recording.span("torch.export.trace", 0, 90, parent=export, error=("torch.fx.Unclear", "Eq(?)"))
     assert error_lines(shown, recording) == [
-        "Error     torch.fx.Unclear in export: a condition depends on the result of",
-        "          torch.ops.aten.item.default, at net.py:12 in forward",
+        "torch.fx.Unclear in export: a condition depends on the result of",
+        "torch.ops.aten.item.default, at net.py:12 in forward",
     ]
 
 
@@ -478,17 +477,19 @@ def test_an_export_that_violates_several_constraints_names_each(recording, shown
     }
     recording.span("torch.export", 0, 100, facts, error=("UserError", "Constraints violated (?)!"))
     assert error_lines(shown, recording) == [
-        "Error     UserError in export: constraint violated: inputs[0].shape[0]:",
-        "          specialized to a constant and others",
-        "          inputs[0].shape[0]: specialized to a constant,",
-        "          inputs[0].shape[1]: specialized to a constant",
+        "UserError in export: constraint violated: inputs[0].shape[0]: specialized to",
+        "a constant and others",
+        "inputs[0].shape[0]: specialized to a constant,",
+        "inputs[0].shape[1]: specialized to a constant",
     ]
 
 
 def test_an_exception_of_the_models_in_an_export_keeps_its_message(recording, shown):
     facts = {s.EXPORT_FAILED_REASON: "ValueError was raised, at net.py:12 in forward"}
     recording.span("torch.export", 0, 100, facts, error=("ValueError", "no luck"))
-    assert error_lines(shown, recording) == ["Error     ValueError in export: no luck"]
+    assert error_lines(shown, recording) == [
+        "ValueError in export: no luck",
+    ]
 
 
 def test_an_exception_whose_message_is_not_recorded_says_where_it_was_raised(recording, shown):
@@ -498,10 +499,10 @@ def test_an_exception_whose_message_is_not_recorded_says_where_it_was_raised(rec
     span.set_attribute(s.ERROR_TYPE, "ValueError")
     span.end()
     assert error_lines(shown, recording) == [
-        "Error     ValueError in construct_network",
-        "          raised at /app/converters.py:21 in app.converters.convert_erfcx",
-        "          its message is not in the table of messages; --text shows it if the",
-        "          file has it",
+        "ValueError in construct_network",
+        "raised at /app/converters.py:21 in app.converters.convert_erfcx",
+        "its message is not in the table of messages; --text shows it if the file has",
+        "it",
     ]
 
 
@@ -509,18 +510,20 @@ def test_a_build_that_failed_without_a_reason_says_where_the_reason_is(recording
     logger = {s.BUILD_LOGGER: "tensorrt_rtx.Logger"}
     recording.span("tensorrt.build_engine", 0, 100, logger, error=("engine_build_failed", None))
     assert error_lines(shown, recording) == [
-        "Error     engine_build_failed in build_engine",
-        "          TensorRT's own log has the reason: what tensorrt_rtx.Logger printed; a",
-        "          subclass of ILogger in Python would be recorded",
+        "engine_build_failed in build_engine",
+        "TensorRT's own log has the reason: what tensorrt_rtx.Logger printed; a",
+        "subclass of ILogger in Python would be recorded",
     ]
 
 
 def test_a_conversion_to_an_engine_concerns_its_model_and_not_the_cache(recording, shown):
     attributes = {s.MODEL_CLASS: "Net", s.CACHE_RESULT: "disabled", s.CACHE_REASON: "not_requested"}
     recording.span("torch_tensorrt.convert_to_engine", 0, 100, attributes)
-    shown = shown(recording.path).waterfalls
-    assert "torch_tensorrt.convert_to_engine · Net " in shown
-    assert shown.splitlines()[-1] == "Cache     off; cache_built_engines, reuse_cached_engines turn it on"
+    assert "torch_tensorrt.convert_to_engine · Net " in shown(recording.path).waterfalls
+    assert (
+        shown(recording.path).findings()[-1]
+        == "engine cache: off; cache_built_engines, reuse_cached_engines turn it on"
+    )
 
 
 def test_the_global_partitioner_leaves_operators_inline_and_has_no_pieces_for_pytorch(recording, shown):
@@ -543,9 +546,11 @@ torch_tensorrt.compile                                ████████�
 └─ torch_tensorrt.partition                           ██                 10.0 ms
       subgraphs: 1 TensorRT, 0 PyTorch
 Own time  compile 90.0 ms 90 %, partition 10.0 ms 10 %
-Error     RuntimeError in compile
 """
     )
+    assert shown(recording.path).findings() == [
+        "RuntimeError in compile",
+    ]
 
 
 def test_a_failed_build_tells_tensorrts_last_error_and_that_memory_was_short(recording, shown):
@@ -620,9 +625,11 @@ torch_tensorrt.compile                                ████████�
 └─ torch_tensorrt.engine_cache.insert · inserted              ██         10.0 ms
 Own time  compile 75.0 ms 75 %, engine_cache.lookup 15.0 ms 15 %,
           engine_cache.insert 10.0 ms 10 %
-Cache     2 hits, 1 inserted, 1 miss
 """
     )
+    assert shown(recording.path).findings() == [
+        "engine cache: 2 hits, 1 inserted, 1 miss",
+    ]
 
 
 def cache_line(recording, shown, *outcomes):
@@ -635,19 +642,18 @@ def cache_line(recording, shown, *outcomes):
         attributes |= {s.CACHE_SETTINGS: settings} if settings else {}
         name = "torch_tensorrt.engine_cache.insert" if stored else "torch_tensorrt.convert"
         recording.span(name, 10 * number, 10 * number + 5, attributes, parent=root)
-    head, *rest = shown(recording.path).waterfalls.partition("\nCache")[2].splitlines()
-    return " ".join([f"Cache{head}", *(each.strip() for each in rest)])
+    return " ".join(shown(recording.path).findings())
 
 
 @pytest.mark.parametrize(
     ("outcomes", "line"),
     [
-        ([("disabled", "not_requested", None)] * 2, "Cache     off; cache_built_engines, reuse_cached_engines turn it on"),
-        ([("disabled", "immutable_weights", None)], "Cache     1 disabled (immutable weights); immutable_weights=False turns it on"),
-        ([("rejected", "settings", ["disable_tf32"])], "Cache     1 rejected (other settings disable_tf32); compile with the same, or clear the cache"),
-        ([("hit", None, None), ("rejected", "outdated_entry", None)], "Cache     1 hit, 1 rejected (outdated entry); it is built again"),
-        ([("miss", None, None), ("refused", "cache_full", None)], "Cache     1 miss, 1 refused (cache full); clear it, or raise engine_cache_size"),
-        ([("rejected", "a_reason_of_a_later_version", None)], "Cache     1 rejected (a_reason_of_a_later_version)"),
+        ([("disabled", "not_requested", None)] * 2, "engine cache: off; cache_built_engines, reuse_cached_engines turn it on"),
+        ([("disabled", "immutable_weights", None)], "engine cache: 1 disabled (immutable weights); immutable_weights=False turns it on"),
+        ([("rejected", "settings", ["disable_tf32"])], "engine cache: 1 rejected (other settings disable_tf32); compile with the same, or clear the cache"),
+        ([("hit", None, None), ("rejected", "outdated_entry", None)], "engine cache: 1 hit, 1 rejected (outdated entry); it is built again"),
+        ([("miss", None, None), ("refused", "cache_full", None)], "engine cache: 1 miss, 1 refused (cache full); clear it, or raise engine_cache_size"),
+        ([("rejected", "a_reason_of_a_later_version", None)], "engine cache: 1 rejected (a_reason_of_a_later_version)"),
     ],
 )  # fmt: skip
 def test_the_answer_about_the_cache_says_why_and_what_would_change_it(recording, shown, outcomes, line):
@@ -664,9 +670,9 @@ def test_a_miss_says_by_which_setting_an_entry_was_missed(recording, shown):
         s.CACHE_NEIGHBOR_REQUESTED: ["2"],
     }
     recording.span("torch_tensorrt.engine_cache.lookup", 0, 10, {**outcome, **found}, parent=convert)
-    assert shown(recording.path).waterfalls.splitlines()[-2:] == [
-        "Cache     1 miss (an entry for other settings: optimization_level 3 there, 2",
-        "          here); compile with the same to use it",
+    assert shown(recording.path).findings()[-2:] == [
+        "engine cache: 1 miss (an entry for other settings: optimization_level 3",
+        "there, 2 here); compile with the same to use it",
     ]
 
 
@@ -682,7 +688,7 @@ def test_a_lookup_that_passed_over_an_entry_is_not_a_fallback_to_pytorch(recordi
     assert "entry of 2.00 MB · outdated_entry" in shown
 
 
-def test_each_reason_for_a_fallback_has_its_line_and_five_lines_are_the_most(recording, shown):
+def test_each_reason_for_a_fallback_has_its_line_and_eight_lines_are_the_most(recording, shown):
     reasons = [value for name, value in vars(FallbackReason).items() if name.isupper()]
     reasons.remove(FallbackReason.CACHE_ENTRY_REJECTED)  # on lookups alone
     attributes = {
@@ -703,12 +709,22 @@ torch_tensorrt.compile                                ████████�
 │  data_dependent, min_block_size, no_supported_operators, compile_failed
 └─ torch_tensorrt.partition                           ████████           50.0 ms
 Own time  compile 50.0 ms 50 %, partition 50.0 ms 50 %
-Fallback  aten.op0 ×8: no converter; register one, or replace the op
-Fallback  aten.op1 ×7: refused by its converter; other dtype, shape or argument
-Fallback  aten.op2 ×6: excluded by you; remove it from torch_executed_ops
-Fallback  5 further reasons; see the lines above
 """
     )
+    assert shown(recording.path).findings() == [
+        "in PyTorch: aten.op0 ×8: no converter; register one, or replace the op",
+        "in PyTorch: aten.op1 ×7: refused by its converter; other dtype, shape or",
+        "argument",
+        "in PyTorch: aten.op2 ×6: excluded by you; remove it from torch_executed_ops",
+        "in PyTorch: aten.op3 ×5: complex numbers; use real numbers",
+        "in PyTorch: aten.op4 ×4: data-dependent shape;",
+        "fallback_data_dependent_ops=False",
+        "in PyTorch: aten.op5 ×3: group smaller than min_block_size; lower it",
+        "in PyTorch: aten.op6 ×2: nothing in the graph has a converter; register",
+        "converters",
+        "in PyTorch: aten.op7 ×1: conversion or build failed; fix the error, then",
+        "compile again",
+    ]
 
 
 def test_what_validators_refused_is_named_with_its_arguments(recording, shown):
@@ -723,13 +739,12 @@ def test_what_validators_refused_is_named_with_its_arguments(recording, shown):
         s.REFUSED_ARGUMENTS: ["self: int32, other: int32", "self: float32 dynamic, dim"],
     }
     recording.span("torch_tensorrt.compile", 0, 100, attributes)
-    assert shown(recording.path).waterfalls.splitlines()[-6:] == [
-        "Fallback  aten.bitwise_and.Tensor ×2, aten.sort ×1: refused by its converter;",
-        "          other dtype, shape or argument",
-        "          aten.bitwise_and.Tensor: bitwise_type_validator for self: int32,",
-        "          other: int32",
-        "          aten.sort: sort_validator, app.ops.small_enough for self: float32",
-        "          dynamic, dim",
+    assert shown(recording.path).findings() == [
+        "in PyTorch: aten.bitwise_and.Tensor ×2, aten.sort ×1: refused by its",
+        "converter; other dtype, shape or argument",
+        "aten.bitwise_and.Tensor: bitwise_type_validator for self: int32, other: int32",
+        "aten.sort: sort_validator, app.ops.small_enough for self: float32 dynamic,",
+        "dim",
     ]
 
 
@@ -742,17 +757,17 @@ def test_a_fallback_that_the_stand_in_for_a_gpu_causes_is_marked(recording, show
         s.FALLBACK_OPERATORS_STAND_IN: ["torch.ops.aten.mkldnn_rnn_layer.default"],
     }
     recording.span("torch_tensorrt.compile", 0, 100, attributes)
-    assert shown(recording.path).waterfalls.splitlines()[-2:] == [
-        "Fallback  aten.mkldnn_rnn_layer (of the CPU, by the stand-in) ×2,",
-        "          aten.special_i1e ×1: no converter; register one, or replace the op",
+    assert shown(recording.path).findings()[-2:] == [
+        "in PyTorch: aten.mkldnn_rnn_layer (of the CPU, by the stand-in) ×2,",
+        "aten.special_i1e ×1: no converter; register one, or replace the op",
     ]
 
 
 def test_a_failed_build_that_was_swallowed_says_what_to_do(recording, shown):
     recording.span("torch_tensorrt.compile", 0, 100, {s.FALLBACK_REASON_CLASSES: [FallbackReason.COMPILE_FAILED]})
 
-    assert shown(recording.path).waterfalls.splitlines()[-1] == (
-        "Fallback  conversion or build failed; fix the error, then compile again"
+    assert shown(recording.path).findings()[-1] == (
+        "in PyTorch: conversion or build failed; fix the error, then compile again"
     )
 
 
@@ -781,9 +796,11 @@ torch_tensorrt.compile                                ████████�
    │  1.00 MB · RuntimeError: no luck
    └─ tensorrt.build_engine                                     ▏         500 µs
 Own time  convert 150 ms 50 %, build_engine 150 ms 50 %
-Error     RuntimeError in convert: no luck
 """
     )
+    assert shown(recording.path).findings() == [
+        "RuntimeError in convert: no luck",
+    ]
 
 
 def test_short_passes_share_a_line(recording, shown):
@@ -1074,7 +1091,8 @@ def test_a_stand_in_is_marked_and_none_of_its_times_is_shown(recording, shown):
 trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 2 spans
 main                                                  ████████████████    100 ms
 └─ torch_tensorrt.execute · _run_on_acc_0              ░░░░░░░░░░░░░    stand-in
-Own time  main 20.0 ms 100 %; stand-in left out
+Own time  main 20.0 ms 100 %
+          stand-in left out
 """
     )
 

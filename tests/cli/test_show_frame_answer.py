@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer under a waterfall about frames of torch.compile: what they cost, and what to do about each recompilation and break."""
+"""What is said about frames of torch.compile: what they cost, and what to do about each recompilation and break."""
 
 import pytest
 
@@ -10,16 +10,15 @@ SIZE = "tensor 'x' size mismatch at index 0. expected 4, actual 7"
 
 
 @pytest.fixture
-def said(recording, torchspan, monkeypatch):
-    """The answer's paragraphs, each in one line, of frames given by their attributes and events."""
+def said(recording, shown, monkeypatch):
+    """What the first screen says, each paragraph in one line, of frames given by their attributes and events."""
     monkeypatch.setenv("COLUMNS", "200")
 
     def said(*frames):
         root = recording.span("GET /", 0, 1000)
         for attributes, *events in frames:
             recording.span("torch.compile_frame", 1, 2, {**FORWARD, **attributes}, parent=root, events=events)
-        out = torchspan("show", recording.path)[1]
-        return [line[10:] for line in out[out.index("\nDynamo    ") + 1 :].splitlines()]
+        return shown(recording.path).findings()
 
     return said
 
@@ -46,20 +45,20 @@ def call(recording, *, frame_ms, backend_ms, **more):
     recording.span("torch.compile_phase inductor_compile", 20, 20 + backend_ms, inside, parent=span)
 
 
-def test_what_of_a_first_call_is_not_the_backends_is_dynamo_itself(recording, torchspan):
+def test_what_of_a_first_call_is_not_the_backends_is_dynamo_itself(recording, shown):
     call(recording, frame_ms=95, backend_ms=50)
-    assert "Dynamo    45 % of the first call is Dynamo itself" in torchspan("show", recording.path)[1].splitlines()
+    assert "          45 % of the first call is Dynamo itself" in shown(recording.path).waterfalls.splitlines()
 
 
-def test_a_call_that_compiles_again_is_not_called_the_first(recording, torchspan):
+def test_a_call_that_compiles_again_is_not_called_the_first(recording, shown):
     call(recording, frame_ms=95, backend_ms=50, **again("size", SIZE))
-    assert "Dynamo    45 % of this call is Dynamo itself" in torchspan("show", recording.path)[1].splitlines()
+    assert "          45 % of this call is Dynamo itself" in shown(recording.path).waterfalls.splitlines()
 
 
-def test_a_small_share_is_not_said(recording, torchspan):
+def test_a_small_share_is_not_said(recording, shown):
     root = recording.span("GET /", 0, 100)
     recording.span("torch.compile_frame", 0, 9, FORWARD, parent=root)
-    assert "Dynamo" not in torchspan("show", recording.path)[1]
+    assert "Dynamo" not in shown(recording.path).waterfalls
 
 
 # --- recompilations ---------------------------------------------------------------------------------------------------
@@ -121,26 +120,26 @@ def test_a_small_share_is_not_said(recording, torchspan):
     ],
 )
 def test_a_recompilation_says_what_changed_and_what_avoids_it(said, kind, reason, reported):
-    assert said((again(kind, reason),)) == [f"Recompiled in forward: {reported}"]
+    assert said((again(kind, reason),)) == [f"Recompiled: {reported}"]
 
 
 def test_in_the_rest_of_a_function_no_argument_can_be_marked(said):
     resumed = {s.CODE_FUNCTION: "torch_dynamo_resume_in_forward_at_19"}
     on_stack = "tensor '___stack0' size mismatch at index 0. expected 4, actual 7"
     assert said(({**resumed, **again("size", SIZE)},), ({**resumed, **again("size", on_stack)},)) == [
-        "Recompiled in forward from line 19: size of x, axis 0 (4, then 7): torch.compile(dynamic=True)",
-        "Recompiled in forward from line 19: size of a result from before the break, axis 0 (4, then 7): torch.compile(dynamic=True)",
+        "Recompiled from line 19: size of x, axis 0 (4, then 7): torch.compile(dynamic=True)",
+        "Recompiled from line 19: size of a result from before the break, axis 0 (4, then 7): torch.compile(dynamic=True)",
     ]
 
 
-def test_recompilations_for_one_thing_share_a_line_with_all_sizes(recording, torchspan):
+def test_recompilations_for_one_thing_share_a_line_with_all_sizes(recording, shown):
     root = recording.span("warm-up", 0, 100)
     for number in range(8):
         reason = f"tensor 'x' size mismatch at index 0. expected {number}, actual {number + 1}"
         recording.span("torch.compile_frame", 90, 91, {**FORWARD, **again("size", reason)}, parent=root)
-    assert torchspan("show", recording.path)[1].splitlines()[-2:] == [
-        "Dynamo    Recompiled in forward \N{MULTIPLICATION SIGN}8: size of argument x, axis 0 (0, then 1, 2, 3,",
-        "          4, …): torch._dynamo.mark_dynamic(x, 0)",
+    assert shown(recording.path).findings() == [
+        "Recompiled \N{MULTIPLICATION SIGN}8: size of argument x, axis 0 (0, then 1, 2, 3, 4, …):",
+        "torch._dynamo.mark_dynamic(x, 0)",
     ]
 
 
@@ -148,14 +147,14 @@ def test_the_limit_is_said_with_the_setting_that_raises_it(said):
     limit = {s.FRAME_OUTCOME: "limit", s.RECOMPILE_LIMIT: "recompile_limit"}
     (reported,) = said(({**again("value", "number == ?"), **limit},))
     assert reported == (
-        "Recompile limit reached in forward: value of argument number; calls with others run eagerly until "
-        "torch._dynamo.config.recompile_limit is larger: pass it as a tensor, or keep it constant"
+        "Recompile limit reached: value of argument number; calls with others run eagerly until "
+        "torch._dynamo.config.recompile_limit is larger, or pass it as a tensor, or keep it constant"
     )
 
 
 def test_a_frame_that_fell_back_is_said_with_the_failure(said):
     assert said(({s.FRAME_OUTCOME: "fallen_back", s.COMPILE_FAILURE_TYPE: "NotImplementedError"},)) == [
-        "Fell back to eager in forward: NotImplementedError"
+        "Fell back to eager: NotImplementedError"
     ]
 
 
@@ -193,21 +192,20 @@ def test_a_graph_break_is_said_with_its_line_and_what_avoids_it(said, kind, more
     assert said(({}, broke(kind, **more))) == [f"Graph break at model.py:41: {reported}"]
 
 
-def test_breaks_at_one_line_share_a_line(recording, torchspan):
+def test_breaks_at_one_line_share_a_line(recording, shown):
     events = [broke("other"), broke("other"), broke("other", **{s.CODE_LINE: 42})]
     recording.span("torch.compile_frame", 0, 1, FORWARD, events=events)
-    assert torchspan("show", recording.path)[1].splitlines()[-3:] == [
-        "Dynamo    100 % of this frame is Dynamo itself",
-        "          Graph break at model.py:41: other \N{MULTIPLICATION SIGN}2",
-        "          Graph break at model.py:42: other",
+    assert shown(recording.path).findings() == [
+        "Graph break at model.py:41: other \N{MULTIPLICATION SIGN}2",
+        "Graph break at model.py:42: other",
     ]
 
 
 def test_of_many_reasons_the_first_are_said_and_the_others_counted(said):
     events = [broke("other", **{s.CODE_LINE: line}) for line in range(1, 10)]
     assert said(({}, *events))[-2:] == [
-        "Graph break at model.py:5: other",
-        "4 further reasons; see the lines above",
+        "Graph break at model.py:7: other",
+        "2 further findings; show FILE 1 has all",
     ]
 
 

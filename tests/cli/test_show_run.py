@@ -187,7 +187,7 @@ def frame(run, number, start_ms, end_ms, attributes, **names):
     return run.span("torch.compile_frame", start_ms, end_ms, attributes, parent=RUN, **names)
 
 
-def test_of_many_frames_the_short_one_at_its_limit_is_drawn_and_all_have_one_row(run, show):
+def test_of_many_frames_the_limit_is_in_their_row_and_the_longest_with_news_is_drawn(run, show):
     """Of 17 frames the one at its limit was not drawn, and its line nowhere."""
     size = "tensor 'x' size mismatch at index 0. expected 4, actual "
     for number in range(14):
@@ -211,21 +211,15 @@ trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · exit 0
    what was compiled times      time
 1  step                ×16    7.11 s  runs eagerly
    Recompile limit reached: size of argument x, axis 0 (4, then 12); calls with
-   others run eagerly until torch._dynamo.config.recompile_limit is larger:
+   others run eagerly until torch._dynamo.config.recompile_limit is larger, or
    torch._dynamo.mark_dynamic(x, 0)
    Recompiled ×14: size of argument x, axis 0 (4, then 1, 2, 3, 5, …):
    torch._dynamo.mark_dynamic(x, 0)
 program 15.00 s: other compilation 7.11, rest 7.89
 
-part 1 · app.py · 2026-11-21 10:42:53Z · 1 span
-torch.compile_frame · step 0/13                       ████████████████    487 ms
-   not compiled: tensor 'x' size mismatch at index 0. expected 4, actual 12
-   runs eagerly from now on: the recompile limit is reached
-Dynamo    100 % of this frame is Dynamo itself
-          Recompile limit reached in step: size of argument x, axis 0 (4, then
-          12); calls with others run eagerly until
-          torch._dynamo.config.recompile_limit is larger:
-          torch._dynamo.mark_dynamic(x, 0)
+part 1 · app.py · 2026-11-21 10:42:41Z · 1 span
+torch.compile_frame · step 0/1                        ████████████████    499 ms
+   recompiled: tensor 'x' size mismatch at index 0. expected 4, actual 1
 
 15 more traces of part 1; show FILE 1 draws all
 """
@@ -312,8 +306,9 @@ def test_what_compile_workers_did_is_work_and_no_share_of_the_frame(run, show):
         show().partition("Own time")[2]
         == """\
   backend_compile 400 ms 40 %, compile_frame 100 ms 10 %
+          phases: docs/reference/compile-phases.md
           in workers: compile_file 2.40 s in 3 calls
-Dynamo    10 % of this frame is Dynamo itself
+          10 % of this frame is Dynamo itself
 """
     )
 
@@ -516,7 +511,6 @@ outer  ValueError                                     ████████�
 └─ middle  ValueError                                 ███████████████    11.0 ms
    └─ inner  ValueError: the first line               █████████████      10.0 ms
 Own time  inner 10.0 ms 83 %, outer 1.00 ms 8 %, middle 1.00 ms 8 %
-Error     ValueError in inner: the first line
 """
     )
 
