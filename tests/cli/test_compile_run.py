@@ -117,7 +117,7 @@ def tree(waterfall):
 def head(waterfall):
     """The line of the frame and its notes, without how long it was on the processor."""
     first, *lines = waterfall.rstrip().splitlines()[1:]
-    notes = [re.sub(r"^│ +|on the processor [^·]*( · )?", "", line) for line in lines if re.match(r"│ +[a-z]", line)]
+    notes = [re.sub(r"^│ +|on the processor [^·]*(?:· )?", "", line) for line in lines if re.match(r"│ +[a-z]", line)]
     return [BAR.sub("", first), *(f"  {note}" for note in notes if note)]
 
 
