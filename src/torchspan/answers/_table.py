@@ -22,8 +22,13 @@ _MOST_PARAGRAPHS = 8
 _NUMBER, _TIMES, _TIME, _NARROWEST = 3, 6, 10, 24
 _TITLE, _TITLE_OF_OTHERS = "what was compiled", "what was recorded"
 _CACHES = {"aotautograd": "AOTAutograd's", "inductor": "Inductor's"}
+_NOTABLE = 0.1
+"""The share of the time of all rows from which on a row says where its time went."""
 _LARGEST = 3
 """Stages that a row names."""
+
+
+_Styled = tuple[Paragraph, Style]
 
 
 def table(rows: Sequence[tuple[int, Compiled]], width: int, *, whole: bool = False) -> Iterator[Line]:
@@ -41,8 +46,11 @@ def table(rows: Sequence[tuple[int, Compiled]], width: int, *, whole: bool = Fal
     columns = _Columns.of(shown, width, summary, in_rest)
     heading = _TITLE if any(row.is_compilation for _, row in rows) else _TITLE_OF_OTHERS
     yield [(f"{columns.indent}{pad(heading, columns.name)}{'times':>{columns.times}}{'time':>{_TIME}}", Style.DIM)]
+    whole_ns = sum(row.ns for _, row in rows)
     for number, row in shown:
-        yield from _row(number, row, columns, width, whole=whole)
+        most = None if whole else _MOST_PARAGRAPHS
+        paragraphs = [*_first(row, number, most), *_slowest_engine(row), *_longest_stages(row, whole_ns)]
+        yield from _row(number, row, columns, width, paragraphs)
     if rest:
         end = columns.end(in_rest, duration(sum(row.ns for _, row in rest)))
         yield [(f"{columns.indent}{pad(shorten(summary, columns.name), columns.name)}{end}", Style.PLAIN)]
@@ -85,7 +93,7 @@ def _name(row: Compiled) -> str:
     return f"{row.name}  {row.place}" if row.place else row.name
 
 
-def _row(number: int, row: Compiled, columns: _Columns, width: int, *, whole: bool) -> Iterator[Line]:
+def _row(number: int, row: Compiled, columns: _Columns, width: int, paragraphs: Iterable[_Styled]) -> Iterator[Line]:
     style = Style.ERROR if row.has_errors else Style.STRONG
     name = pad(shorten(_name(row), columns.name), columns.name)
     end = columns.end(times(row.count), row.time)
@@ -95,17 +103,23 @@ def _row(number: int, row: Compiled, columns: _Columns, width: int, *, whole: bo
     else:
         yield [(begin, Style.DIM), (name, style), (end, Style.PLAIN)]
         yield from ([(f"{indent}{piece}", Style.PLAIN)] for piece in broken(row.outcome, width - columns.number))
-    paragraphs = list(_counted(_paragraphs(row.findings)))
-    if not whole and len(paragraphs) > _MOST_PARAGRAPHS:
-        more = plural(len(paragraphs) - _MOST_PARAGRAPHS + 1, "further finding")
-        paragraphs[_MOST_PARAGRAPHS - 1 :] = [(words(f"{more}; show FILE {number} has all"), Style.PLAIN)]
-    paragraphs += [(paragraph, Style.PLAIN) for paragraph in (*_slowest_engine(row), *_longest_stages(row))]
     for paragraph, style in paragraphs:
         for text in flowed(_without_name(paragraph, row.name), width - columns.number):
             yield [(indent, Style.PLAIN), (text, style)]
 
 
-def _counted(paragraphs: Iterable[tuple[Paragraph, Style]]) -> Iterator[tuple[Paragraph, Style]]:
+def _first(row: Compiled, number: int, most: int | None) -> Iterator[_Styled]:
+    """The first `most` paragraphs about what happened; the others are counted."""
+    paragraphs = list(_counted(_paragraphs(row.findings)))
+    if most is None or len(paragraphs) <= most:
+        yield from paragraphs
+        return
+    yield from paragraphs[: most - 1]
+    more = plural(len(paragraphs) - most + 1, "further finding")
+    yield words(f"{more}; show FILE {number} has all"), Style.PLAIN
+
+
+def _counted(paragraphs: Iterable[_Styled]) -> Iterator[_Styled]:
     """The paragraphs, equal ones once with how often they occur."""
     counts = Counter(paragraphs)
     for (paragraph, style), count in counts.items():
@@ -121,7 +135,7 @@ def _without_name(paragraph: Paragraph, name: str) -> Paragraph:
     return paragraph
 
 
-def _paragraphs(findings: Sequence[Finding]) -> Iterator[tuple[Paragraph, Style]]:
+def _paragraphs(findings: Sequence[Finding]) -> Iterator[_Styled]:
     """What a row says, operators that fell back for one reason together."""
     reasons: dict[str, list[Fallback]] = {}
     caches: dict[str, list[CacheResult]] = {}
@@ -145,23 +159,26 @@ def _paragraphs(findings: Sequence[Finding]) -> Iterator[tuple[Paragraph, Style]
         yield (*words(f"{_CACHES.get(cache, cache)} cache:"), *cache_together(results)), Style.PLAIN
 
 
-def _slowest_engine(row: Compiled) -> Iterator[Paragraph]:
+def _slowest_engine(row: Compiled) -> Iterator[_Styled]:
     if len(row.engines) > 1:
         slowest = row.engines[0].sentence.removeprefix(f"{row.name} · ")
-        yield words(f"slowest of {len(row.engines)} engines: {slowest}")
+        yield words(f"slowest of {len(row.engines)} engines: {slowest}"), Style.PLAIN
 
 
-def _longest_stages(row: Compiled) -> Iterator[Paragraph]:
-    """The stages that took longest, and what would make the first of those shorter for which that is known."""
-    if len(row.every) < len(row.nodes) + 1:
-        return  # the row itself says it
+def _longest_stages(row: Compiled, whole_ns: int) -> Iterator[_Styled]:
+    """The stages that took longest, and what would make the first of those shorter for which that is known.
+
+    Nothing for a row that took little of the time, and for one whose own line says it.
+    """
+    if len(row.every) < len(row.nodes) + 1 or row.ns < _NOTABLE * whole_ns:
+        return
     work = [stage for stage in row.stages if not stage.in_workers][:_LARGEST]
     in_workers = [stage for stage in row.stages if stage.in_workers][:1]
     said = [f"{stage.name} {duration(stage.s * 1e9)}" for stage in work]
     said += [f"in workers {stage.name} {duration(stage.s * 1e9)}" for stage in in_workers]
     if said:
-        yield ("time:", *listed(said))
+        yield ("time:", *listed(said)), Style.PLAIN
     for stage in [*work, *in_workers]:
         if stage.remedy_pieces and stage.s * 1e9 >= max(NOTABLE * row.ns, NOTABLE_NS):
-            yield (f"{stage.name}:", *stage.remedy_pieces)
+            yield (f"{stage.name}:", *stage.remedy_pieces), Style.PLAIN
             return

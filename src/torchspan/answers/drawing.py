@@ -85,9 +85,9 @@ class Drawing:
         if newest and runs:
             others = ((len(runs) - 1, "older run"), (len(works) - len(runs), "trace of no run", "traces of no run"))
             left_out = [plural(*other) for other in others if other[0]]
-            runs = [max(runs, key=lambda run: run.span.start_ns)]
-        loose = [] if left_out else [work for work in works if isinstance(work, Trace)]
-        groups: list[tuple[Run | None, list[Trace]]] = [(run, run.members) for run in runs]
+            works = [max(runs, key=lambda run: run.span.start_ns)]
+        groups: list[tuple[Run | None, list[Trace]]] = [(work, work.members) for work in works if isinstance(work, Run)]
+        loose = [work for work in works if isinstance(work, Trace)]
         groups += [(None, loose)] if loose else []
         sections, number = [], 1
         for run, traces in groups:
