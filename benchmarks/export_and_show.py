@@ -25,8 +25,8 @@ from noise import noise_of
 from sink import sink
 from table import Row, write
 from torchspan import semconv
+from torchspan.answers.drawing import Drawing
 from torchspan.cli._terminal import Terminal
-from torchspan.cli.show import write_traces
 from torchspan.sdk import FileSpanExporter, RunFileProcessor
 from torchspan.traces import read
 
@@ -228,7 +228,8 @@ def show_us(path, count):
     """Microseconds of processor time that a span takes from the file to the drawing."""
     gc.collect()
     start = time.process_time()
-    write_traces(read(path).records, Terminal(io.StringIO()), limit=10)
+    terminal = Terminal(io.StringIO())
+    terminal.write(Drawing.of(read(path).records).lines(terminal.width))
     return (time.process_time() - start) / count * 1e6
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two processes that share Inductor's cache: the first compiles, and the second finds what it compiled.
 
-Look at `torch.compile.cache.aotautograd` on the frames of the two processes: `miss`, then `hit`, and at their seconds.
+Look at `torch.compile.aotautograd_cache.result` on the frames of the two processes: `miss`, then `hit`, and at their seconds.
 """
 
 import os

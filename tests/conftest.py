@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 import torchspan.testing
+from support import summaries as summaries_of
 from support.emitted import EMITTED
 from support.metrics import Metrics
 from support.needs import Needs
@@ -26,6 +27,13 @@ for variable in [name for name in os.environ if name.startswith(("TORCHSPAN_", "
     del os.environ[variable]
 os.environ["XDG_CACHE_HOME"] = str(Path(tempfile.tempdir, "cache"))  # the stand-in keeps engines there
 torchspan.testing.without_gpu()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def summaries(tmp_path_factory):
+    """Hold the summary of every file that the session has written against its schema, at its end."""
+    yield
+    assert list(summaries_of.invalid(tmp_path_factory.getbasetemp())) == []
 
 
 @pytest.fixture

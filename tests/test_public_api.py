@@ -17,6 +17,7 @@ from torchspan import phase
 
 MODULES = (
     "torchspan",
+    "torchspan.answers",
     "torchspan.callbacks",
     "torchspan.environment_variables",
     "torchspan.exceptions",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws docs/images/waterfall.svg: the convolutional net of `torchspan demo`, compiled again, as `torchspan show --svg`
-draws it.
+"""Draws docs/images/waterfall.svg: the row of the convolutional net of `torchspan demo`, compiled again, and its waterfall, as
+`torchspan show --svg` draws them.
 """
 
 import os

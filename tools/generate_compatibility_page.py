@@ -35,6 +35,10 @@ SKIPPED = """\
 Tests of features that a version or the test machine lacks are skipped, each with its reason. For example, `convert_method_to_trt_engine`
 raises NameError on 2.13. Without a GPU, torch 2.11 crashes after a thread has waited for another thread's compilation.
 
+`torch.compile.aotautograd_cache.key_parts` and `.key_digests` are recorded on 2.11. From 2.12 on, PyTorch reports these parts only while
+AOTAutograd's debug log is on. All other attributes of `torch.compile.aotautograd_cache` and `torch.compile.inductor_cache` are recorded on
+2.11 to 2.14.
+
 On other versions, torchspan logs a warning and uses the names that it can resolve. `torchspan probes` lists which names resolved and which
 did not.
 """

@@ -21,7 +21,6 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 from torchspan import _settings
 from torchspan._base import forks
 from torchspan._base.boundaries import undo_all
-from torchspan._base.flushing import check_timeout, flush_all
 from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.imports import FirstImports, Import
@@ -353,13 +352,16 @@ def flush(timeout: float = 5.0) -> bool:
         TypeError: `timeout` is not a number.
         ValueError: `timeout` is negative or longer than a day.
     """
-    check_timeout(timeout)
+    with forks.uncut():
+        from torchspan._base import flushing
+
+    flushing.check_timeout(timeout)
     arrivals, active, run = TorchspanInstrumentor._arrivals, TorchspanInstrumentor._active, current_run()
     if arrivals is None:
         return True
     defaults = (trace.get_tracer_provider, _meter_provider, _logger_provider)
     owners = [active.get(name) or default() for name, default in zip(_settings.PROVIDERS, defaults, strict=True)]
-    return flush_all(arrivals.write_waiting, [*owners, *([] if run is None else run.own_providers())], timeout)
+    return flushing.flush_all(arrivals.write_waiting, [*owners, *([] if run is None else run.own_providers())], timeout)
 
 
 def tracer_provider() -> TracerProvider | None:

@@ -2,6 +2,7 @@
 """Questions of users, each answered in the first 15 lines that `torchspan run` and `show` print about a real program."""
 
 import io
+import json
 import re
 import subprocess
 import sys
@@ -12,6 +13,9 @@ from support.child import unmeasured
 from torchspan import answers, cli, phase
 
 TRAIN = """
+import json
+import time
+
 import torch
 from torch import nn
 
@@ -35,9 +39,15 @@ def scaled(x, mode):
 torch._dynamo.config.recompile_limit = 4
 model = torch.compile(Net(), backend="aot_eager")
 data = torch.randn(70, 8)
+clock = 0.0
 for step in range(12):
     rows = data[step % 5 * 16 :][:16]  # the last batch is smaller
+    start = time.perf_counter()
     model(rows, step).sum().backward()
+    clock += time.perf_counter() - start
+counters = torch._dynamo.utils.counters
+truth = {"clock_s": clock, "frames": counters["frames"]["total"], "breaks": sum(counters["graph_break"].values())}
+print("TRUTH", json.dumps(truth))
 
 limited = torch.compile(scaled, backend="eager")
 for mode in "abcdef":
@@ -94,6 +104,7 @@ class Ran:
             command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=240, check=False
         )
         assert done.returncode == 0, done.stderr
+        self.truth = next((json.loads(line[6:]) for line in done.stdout.splitlines() if line.startswith("TRUTH ")), {})
         self.printed = done.stderr[done.stderr.index("\ntrace ") + 1 :].splitlines()
 
 
@@ -119,11 +130,11 @@ def first_lines(ran):
 
 
 OF_TORCH_COMPILE = {
-    "how often was it compiled, and with which outcome?": "forward app.py:10 \N{MULTIPLICATION SIGN}5 T compiled",
+    "how often was it compiled, and with which outcome?": "forward app.py:13 \N{MULTIPLICATION SIGN}5 T compiled",
     "why was it compiled again, and what avoids that?": (
         "Recompiled: size of argument x, axis 0 (16, then 6): torch._dynamo.mark_dynamic(x, 0)"
     ),
-    "where did the graph break, and why?": "Graph break at app.py:13: builtin print \N{MULTIPLICATION SIGN}2; call it outside the compiled code",
+    "where did the graph break, and why?": "Graph break at app.py:16: builtin print \N{MULTIPLICATION SIGN}2; call it outside the compiled code",
     "what runs eagerly from now on?": (
         "Recompile limit reached: value of argument mode; calls with others run eagerly until "
         "torch._dynamo.config.recompile_limit is larger, or pass it as a tensor, or keep it constant"
@@ -178,15 +189,12 @@ def show(file, monkeypatch, encoding):
     return stream.buffer.getvalue().decode(encoding).splitlines()
 
 
-def test_the_figures_of_the_table_are_sums_of_the_spans(training):
-    report = answers.read(training.file)
-    rows = {row.name: row for row in report.answers.compiled}
-    frames = [
-        span for span in report.find(phase.COMPILE_FRAME.name) if "forward" in span.attributes["code.function.name"]
-    ]
-    assert rows["forward"].count == len(frames) == 5
-    backwards = report.find(phase.COMPILE_BACKWARD.name)
-    assert rows["forward"].ns == sum(span.duration_ns for span in [*frames, *backwards])
+def test_the_figures_of_the_table_are_those_of_the_programs_own_clock_and_of_dynamos_counters(training):
+    row = next(row for row in answers.read(training.file).answers.compiled if row.name == "forward")
+    assert row.count == training.truth["frames"] == 5
+    breaks = [finding for finding in row.findings if isinstance(finding, answers.Break)]
+    assert sum(graph_break.count for graph_break in breaks) == training.truth["breaks"] == 2
+    assert 0.8 * training.truth["clock_s"] < row.ns / 1e9 < training.truth["clock_s"]
 
 
 def test_the_parts_of_the_time_add_up_to_the_wall_time_of_the_program(training, compilation):

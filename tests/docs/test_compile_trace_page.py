@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page "Reading a compile trace": its programs print what stands below them, and its table has the APIs that spans name."""
+"""The page "Reading a compile trace": its programs print what stands below them, and its table has the APIs that spans name.
+
+tests/cli/test_compile_run.py has the waterfalls of its model.
+"""
 
 import re
 import subprocess
@@ -9,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from support import pages
 from support.child import unmeasured
 from torchspan.semconv.torch import Declared
 
@@ -38,6 +42,19 @@ def test_a_program_prints_what_stands_below_it(program, output):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == output
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(VERSION < (2, 14), reason="the page shows what torch 2.14 leads to")
+def test_the_row_of_the_model_has_what_stands_below_it(tmp_path):
+    model, screen = (
+        next(each.text for each in pages.blocks(PAGE) if mark in each.marks) for mark in ("model.py", "screen")
+    )
+    (tmp_path / "model.py").write_text(model, encoding="utf-8")
+    reader = pages.Reader(tmp_path, pages.environment())
+    commands = "torchspan run --quiet --output trace.jsonl -- python model.py\ntorchspan show trace.jsonl 1\n"
+    printed = reader.run(pages.Block(1, "shell", ("run",), commands))
+    assert pages.missing(screen, printed) is None, printed.out
 
 
 def test_the_table_has_every_api_that_a_span_may_name():

@@ -58,13 +58,15 @@ def test_the_spans_of_every_page_that_sends_some_are_known():
     assert SENT.keys() == {name for name in RUN if any("receiver" in block.marks for block in RUN[name])}
 
 
-def test_the_picture_of_the_readme_has_the_spans_of_the_demo(reader):
+def test_the_picture_of_the_readme_has_the_row_and_the_spans_of_the_demo(reader):
     (demo,) = (block for block in RUN["README.md"] if "torchspan demo" in block.text)
     err = reader.run(demo).err
     picture = ET.parse(pages.ROOT / "docs/images/waterfall.svg").getroot()
     drawn = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text") if text.attrib["class"] == "strong"]
-    conv_net = err[err.rindex("\nconv net") :]
+    assert drawn[0] == "ConvNetWithBessel"
+    assert "\n1  ConvNetWithBessel  " in err
 
+    conv_net = err[err.rindex("\nconv net") :].partition("\nOwn time")[0]
     spans = [name for name in drawn if SPAN.fullmatch(name)]
     assert spans == [name for name in SPAN.findall(conv_net) if name != "tensorrt.build_phase"]
     assert len(spans) == 22

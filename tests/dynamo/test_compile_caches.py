@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lookups in the caches of torch.compile: the result, the parts of the key, and why the cache does not accept a graph."""
 
+import logging
 import re
 import stat
 from contextlib import contextmanager
@@ -75,6 +76,14 @@ def test_a_hit_has_the_key_of_the_miss_before_it_and_the_time_that_it_saved(look
     assert warm[f"{AOTAUTOGRAD}.saved"] > 0
     assert f"{AOTAUTOGRAD}.saved" not in cold
     assert f"{INDUCTOR}.result" not in warm  # the result is in AOTAutograd's entry
+
+
+@pytest.mark.slow
+def test_aotautograds_key_has_parts_while_its_debug_log_is_on(lookups, caplog):
+    caplog.set_level(logging.DEBUG, logger="torch._functorch._aot_autograd.autograd_cache")
+    first, second = lookups({"max_fusion_size": 7}, {"max_fusion_size": 8})
+    before, after = digests(first, AOTAUTOGRAD), digests(second, AOTAUTOGRAD)
+    assert [name for name in before if before[name] != after[name]] == ["inductor_config[max_fusion_size]"]
 
 
 @pytest.mark.slow

@@ -2,6 +2,10 @@
 """A program that ends by SIGTERM right after its work: what `torchspan.flush()` in its handler delivers."""
 
 import signal
+import sys
+from functools import partial
+
+import pytest
 
 from support.receiver import Receiver
 
@@ -30,7 +34,7 @@ signal.raise_signal(signal.SIGTERM)
 """
 
 
-def sent(instrumented, handler):
+def sent(start, handler):
     """What had arrived when the program was gone: its spans and its metrics, by name, and what it printed."""
     with Receiver() as receiver:
         variables = {
@@ -39,7 +43,7 @@ def sent(instrumented, handler):
             "OTEL_BSP_SCHEDULE_DELAY": "3600000",
             "OTEL_METRIC_EXPORT_INTERVAL": "3600000",
         }
-        done = instrumented(PROGRAM.format(handler=handler), **variables)
+        done = start(PROGRAM.format(handler=handler), **variables)
         assert done.status == -signal.SIGTERM, done.err
         metrics = {
             metric.name
@@ -51,8 +55,15 @@ def sent(instrumented, handler):
         return {span.name for span in receiver.spans()}, metrics, done.out
 
 
-def test_spans_and_metrics_have_arrived_when_the_program_is_gone(instrumented):
-    spans, metrics, printed = sent(instrumented, "end")
+@pytest.fixture(params=["opentelemetry-instrument", "torchspan run"])
+def start(request, ran, instrumented):
+    """What starts the program. Below `torchspan run` the providers are torchspan's own."""
+    run = [sys.executable, "-m", "torchspan", "run", "--quiet", "--output", "run.jsonl", "--"]
+    return instrumented if request.param == "opentelemetry-instrument" else partial(ran, command=run)
+
+
+def test_spans_and_metrics_have_arrived_when_the_program_is_gone(start):
+    spans, metrics, printed = sent(start, "end")
     assert "torch.compile_frame" in spans
     assert {"torch.compile.frame.duration", "torchspan.span.emitted"} <= metrics
     assert printed == "True\n"

@@ -367,11 +367,9 @@ metrics.set_meter_provider(MeterProvider([reader]))
 metrics.get_meter("app").create_counter("counted").add(1)
 import torchspan
 torchspan.instrument()
-from torchspan import observers
-@observers.observable()
-def work():
-    pass
-work()
+from torchspan import observers, phase
+from torchspan.engine import RUNNING
+RUNNING.engine.close(RUNNING.engine.open(phase.COMPILE, {}))
 data = reader.get_metrics_data()
 # Alone no span is emitted: the program sets no tracer provider.
 print([(scope.scope.name, [metric.name for metric in scope.metrics if metric.name != "torchspan.span.emitted"])
@@ -382,6 +380,7 @@ print([(scope.scope.name, [metric.name for metric in scope.metrics if metric.nam
 
     assert (below.out, below.err) == (alone.out, alone.err)
     assert "counted" in below.out
+    assert "torch_tensorrt.compile.duration" in below.out
 
 
 def test_a_log_provider_of_the_programs_receives_what_it_receives_without_run(program):

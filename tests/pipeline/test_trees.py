@@ -59,7 +59,7 @@ def decomposition(before, after):
 
 def of(model, *modules):
     """What names an engine; no modules for a graph that does not name them."""
-    return {"torch_tensorrt.model.class": model, **({"torch_tensorrt.engine.modules": modules} if modules else {})}
+    return {"torch.model.class": model, **({"torch_tensorrt.engine.modules": modules} if modules else {})}
 
 
 def engine(name="_run_on_acc_0", *, names, layers, shapes, dtypes, operators, converters=NAMES):
@@ -369,7 +369,7 @@ def test_torch_compile_with_an_operator_that_falls_back(instrument, exporter, tr
                         **fallback,
                         "torch_tensorrt.entry_point": "torch.compile",
                         "torch_tensorrt.ir": "torch_compile",
-                        "torch_tensorrt.model.class": "Fallback",
+                        "torch.model.class": "Fallback",
                         "torch.compile.id": "0/0",
                         "torch_tensorrt.engines.count": 2,
                         "torch_tensorrt.engines.size": POSITIVE,

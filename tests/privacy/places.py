@@ -160,6 +160,7 @@ dynamo.unsupported.name             name
 dynamo.disabled.reason              text
 dynamo.disabled.function            identifier  torch.compile.declaration.function
 dynamo.allowed.function             identifier  torch.compile.declaration.function
+dynamo.cache.function               identifier  torch.compile.declaration.function
 dynamo.skip_frame.message           text
 dynamo.option.name                  name
 dynamo.option.value                 text

@@ -20,6 +20,7 @@ TEXTS = {
     "tensorrt.build.error",
     "tensorrt.parser.error",
     "span.status",
+    "torch.compile.aotautograd_cache.bypass_reason",
     "torch.compile.declaration.reason",
     "torch.compile.failure.reason",
     "torch.compile.graph_break.hints",

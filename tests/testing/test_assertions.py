@@ -195,3 +195,27 @@ def test_a_test_that_fails_has_the_answers_in_its_report_and_no_other(pytester):
 
 def test_a_test_that_passes_has_no_section(pytester):
     assert "- torchspan -" not in run(pytester, test_it=PROGRAM.partition("@pytest.fixture")[0].format(1)).stdout.str()
+
+
+WITH_A_TEXT = """
+import pytest
+from torchspan.observers import observable
+
+
+@observable()
+def pay():
+    raise ValueError("declined for Ada")
+
+
+def test_it(torchspan_trace):
+    with pytest.raises(ValueError):
+        pay()
+    assert False
+"""
+
+
+def test_the_section_has_the_class_of_an_exception_and_not_its_message(pytester):
+    printed = run(pytester, test_it=WITH_A_TEXT).stdout.str()
+    section = printed[printed.index("- torchspan -") :]
+    assert "Error: ValueError in pay" in section
+    assert "Ada" not in section

@@ -253,8 +253,9 @@ def test_where_only_torch_compile_works_nothing_is_said_of_builds(bridge, metric
     ids=lambda each: getattr(each, "name", ""),
 )
 def test_the_duration_of_a_phase_is_in_the_metric_of_its_library(bridge, metrics, of, metric):
-    bridge.event(of)
+    bridge.event(of, error=ValueError())
     assert [name for name in metrics.read() if name.endswith(".duration")] == [metric]
+    assert metrics.counts(metric, "error.type") == {"ValueError": 1}
 
 
 def test_while_instrumentation_is_suppressed_a_compilation_is_not_among_active_work(bridge, metrics):

@@ -140,7 +140,7 @@ class Compiled:
             row = _of_trace(trace)
             return row.badness[0] is True, bool(row.news), row.ns
 
-        return max(self.traces, key=rank)
+        return max(self.traces, key=rank) if len(self.traces) > 1 else self.traces[0]
 
 
 def _is_limit(finding: Finding) -> bool:

@@ -22,10 +22,12 @@ _MOST_FINDINGS = 8
 _NUMBER, _TIMES, _TIME, _NARROWEST = 3, 6, 10, 24
 _TITLE, _TITLE_OF_OTHERS = "what was compiled", "what was recorded"
 _CACHES = {"aotautograd": "AOTAutograd's", "inductor": "Inductor's"}
+_NOTABLE = 0.1
+"""The share of the time of all rows from which on a row says where its time went."""
 _LARGEST = 3
 """Stages that a row names."""
-_Said = tuple[tuple[Paragraph, ...], Style]
-"""What one finding says."""
+_Styled = tuple[tuple[Paragraph, ...], Style]
+"""The paragraphs of one finding."""
 
 
 def table(rows: Sequence[tuple[int, Compiled]], width: int, *, whole: bool = False) -> Iterator[Line]:
@@ -43,8 +45,13 @@ def table(rows: Sequence[tuple[int, Compiled]], width: int, *, whole: bool = Fal
     columns = _Columns.of(shown, width, summary, in_rest)
     heading = _TITLE if any(row.is_compilation for _, row in rows) else _TITLE_OF_OTHERS
     yield [(f"{columns.indent}{pad(heading, columns.name)}{'times':>{columns.times}}{'time':>{_TIME}}", Style.DIM)]
+    whole_ns = sum(row.ns for _, row in rows)
     for number, row in shown:
-        yield from _row(number, row, columns, width, whole=whole)
+        yield from _row(number, row, columns, width)
+        times_of_row = (*_slowest_engine(row), *_longest_stages(row, whole_ns)), Style.PLAIN
+        for paragraphs, style in (*_first(row, number, None if whole else _MOST_FINDINGS), times_of_row):
+            for text in (text for paragraph in paragraphs for text in flowed(paragraph, width - columns.number)):
+                yield [(columns.indent, Style.PLAIN), (text, style)]
     if rest:
         end = columns.end(in_rest, duration(sum(row.ns for _, row in rest)))
         yield [(f"{columns.indent}{pad(shorten(summary, columns.name), columns.name)}{end}", Style.PLAIN)]
@@ -68,7 +75,8 @@ class _Columns:
         number = max(_NUMBER, *(len(str(number)) + 1 for number, _ in rows))
         often = max(_TIMES, cells(in_rest) + 1, *(cells(times(row.count)) + 1 for _, row in rows))
         fixed = number + often + _TIME
-        room = width - fixed - 2 - max(cells(row.outcome) for _, row in rows)
+        beside = [cells(row.outcome) for _, row in rows if cells(row.outcome) <= width - fixed - 2 - _NARROWEST]
+        room = width - fixed - 2 - max(beside, default=0)  # longer outcomes have lines of their own
         wanted = max(len(_TITLE), cells(summary), *(cells(_name(row)) for _, row in rows))
         return cls(number, min(wanted, max(room, min(_NARROWEST, width - fixed))), often)
 
@@ -86,7 +94,7 @@ def _name(row: Compiled) -> str:
     return f"{row.name}  {row.place}" if row.place else row.name
 
 
-def _row(number: int, row: Compiled, columns: _Columns, width: int, *, whole: bool) -> Iterator[Line]:
+def _row(number: int, row: Compiled, columns: _Columns, width: int) -> Iterator[Line]:
     style = Style.ERROR if row.has_errors else Style.STRONG
     name = pad(shorten(_name(row), columns.name), columns.name)
     end = columns.end(times(row.count), row.time)
@@ -96,18 +104,20 @@ def _row(number: int, row: Compiled, columns: _Columns, width: int, *, whole: bo
     else:
         yield [(begin, Style.DIM), (name, style), (end, Style.PLAIN)]
         yield from ([(f"{indent}{piece}", Style.PLAIN)] for piece in broken(row.outcome, width - columns.number))
+
+
+def _first(row: Compiled, number: int, most: int | None) -> Iterator[_Styled]:
+    """The first `most` findings; the others are counted."""
     findings = list(_counted(_said(row.findings, row.name)))
-    if not whole and len(findings) > _MOST_FINDINGS:
-        more = plural(len(findings) - _MOST_FINDINGS + 1, "further finding")
-        findings[_MOST_FINDINGS - 1 :] = [((words(f"{more}; show FILE {number} has all"),), Style.PLAIN)]
-    findings.append(((*_slowest_engine(row), *_longest_stages(row)), Style.PLAIN))
-    for paragraphs, style in findings:
-        for paragraph in paragraphs:
-            for text in flowed(paragraph, width - columns.number):
-                yield [(indent, Style.PLAIN), (text, style)]
+    if most is None or len(findings) <= most:
+        yield from findings
+        return
+    yield from findings[: most - 1]
+    more = plural(len(findings) - most + 1, "further finding")
+    yield (words(f"{more}; show FILE {number} has all"),), Style.PLAIN
 
 
-def _counted(findings: Iterable[_Said]) -> Iterator[_Said]:
+def _counted(findings: Iterable[_Styled]) -> Iterator[_Styled]:
     """The findings, equal ones once with how often they occur."""
     for ((first, *details), style), count in Counter(findings).items():
         yield ((*first, times(count)) if count > 1 else first, *details), style
@@ -122,7 +132,7 @@ def _without_name(paragraph: Paragraph, name: str) -> Paragraph:
     return paragraph
 
 
-def _said(findings: Sequence[Finding], name: str) -> Iterator[_Said]:
+def _said(findings: Sequence[Finding], name: str) -> Iterator[_Styled]:
     """What the findings of a row with this name say, operators that fell back for one reason together."""
     reasons: dict[str, list[Fallback]] = {}
     caches: dict[str, list[CacheResult]] = {}
@@ -150,10 +160,13 @@ def _slowest_engine(row: Compiled) -> Iterator[Paragraph]:
         yield words(f"slowest of {len(row.engines)} engines: {slowest}")
 
 
-def _longest_stages(row: Compiled) -> Iterator[Paragraph]:
-    """The stages that took longest, and what would make the first of those shorter for which that is known."""
-    if len(row.every) < len(row.nodes) + 1:
-        return  # the row itself says it
+def _longest_stages(row: Compiled, whole_ns: int) -> Iterator[Paragraph]:
+    """The stages that took longest, and what would make the first of those shorter for which that is known.
+
+    Nothing for a row that took little of the time, and for one whose own line says it.
+    """
+    if len(row.every) < len(row.nodes) + 1 or row.ns < _NOTABLE * whole_ns:
+        return
     work = [stage for stage in row.stages if not stage.in_workers][:_LARGEST]
     in_workers = [stage for stage in row.stages if stage.in_workers][:1]
     said = [f"{stage.name} {duration(stage.s * 1e9)}" for stage in work]

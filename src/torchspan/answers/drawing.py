@@ -85,9 +85,9 @@ class Drawing:
         if newest and runs:
             others = ((len(runs) - 1, "older run"), (len(works) - len(runs), "trace of no run", "traces of no run"))
             left_out = [plural(*other) for other in others if other[0]]
-            runs = [max(runs, key=lambda run: run.span.start_ns)]
-        loose = [] if left_out else [work for work in works if isinstance(work, Trace)]
-        groups: list[tuple[Run | None, list[Trace]]] = [(run, run.members) for run in runs]
+            works = [max(runs, key=lambda run: run.span.start_ns)]
+        groups: list[tuple[Run | None, list[Trace]]] = [(work, work.members) for work in works if isinstance(work, Run)]
+        loose = [work for work in works if isinstance(work, Trace)]
         groups += [(None, loose)] if loose else []
         sections, number = [], 1
         for run, traces in groups:
@@ -115,6 +115,8 @@ class Drawing:
     def _blocks(self, width: int, choice: Choice) -> Iterator[Iterable[Line]]:
         for section in self.sections:
             rows = [(number, row) for number, row in section.rows if _is_wanted(number, row, choice)]
+            if not rows and section.run is None and choice.number is None and not choice.only_errors:
+                rows = list(section.rows)  # imports alone, which no split of the time has
             if choice.only_errors and not rows:
                 yield [[("nothing failed, and no limit was reached", Style.PLAIN)]]
                 continue

@@ -18,15 +18,15 @@ hieroglyphs. Marks (categories Mn, Mc and Me) are looked up.
 
 
 class Style(enum.Enum):
-    """The role of a piece of a line; the value is rich's name of its looks."""
+    """The role of a piece of a line."""
 
-    PLAIN = ""
+    PLAIN = "plain"
     DIM = "dim"
-    STRONG = "bold"
-    BAR = "cyan"
-    STAND_IN = "dim cyan"
-    FALLBACK = "yellow"
-    ERROR = "bold red"
+    STRONG = "strong"
+    BAR = "bar"
+    STAND_IN = "stand_in"
+    FALLBACK = "fallback"
+    ERROR = "error"
 
 
 Line = list[tuple[str, Style]]

@@ -84,11 +84,11 @@ def _drawn(line: Line, top: int) -> Iterator[str]:
             x, columns = _MARGIN + column * _COLUMN, cells(piece)
             column += columns
             if piece[0] in _BARS:
-                yield _bar(piece, x, top, style.name.lower())
+                yield _bar(piece, x, top, style.value)
             elif piece[0] in _BRANCHES:
                 yield _branch(piece, x, top)
             elif piece.strip():
-                yield _text(piece, x, top, style.name.lower())
+                yield _text(piece, x, top, style.value)
 
 
 def _bar(piece: str, x: int, top: int, role: str) -> str:

@@ -11,11 +11,21 @@ import os
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from torchspan.answers.lines import Line
+from torchspan.answers.lines import Line, Style
 
 DEFAULT_WIDTH = 80
 _NARROWEST, _WIDEST = 40, 200
 _ASCII = str.maketrans("├└│─█░▏·…\N{MULTIPLICATION SIGN}→≥µ▁▂▃▄▅▆▇", "|`|-#:|-~x>>u.,:;=+*")
+
+_LOOKS = {
+    Style.DIM: "dim",
+    Style.STRONG: "bold",
+    Style.BAR: "cyan",
+    Style.STAND_IN: "dim cyan",
+    Style.FALLBACK: "yellow",
+    Style.ERROR: "bold red",
+}
+"""rich's names of how the styles look; the others look plain."""
 
 
 class Terminal:
@@ -44,7 +54,7 @@ class Terminal:
             return
         from rich.text import Text
 
-        text = Text.assemble(*((piece, style.value) for piece, style in line))
+        text = Text.assemble(*((piece, _LOOKS.get(style, "")) for piece, style in line))
         self._console.print(text, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 

@@ -2,6 +2,7 @@
 """torch.compile: guards, graph breaks, options, and what runs while Dynamo traces."""
 
 import contextlib
+import logging
 import threading
 import warnings
 
@@ -60,10 +61,35 @@ def _limit(_place):
         compiled(X, 18)
 
 
-def _inductor(_place):
-    _compiled(lambda x: x @ x.T, backend="inductor", options=None)(
-        X
-    )  # without a kernel that a compiler of C++ would compile
+def _named(name, result):
+    """A function of this name that returns `result`."""
+    scope = {"__name__": __name__}
+    exec(f"def {name}(x):\n    return {result}", scope)
+    return scope[name]
+
+
+def _inductor(place):
+    """Graphs without a kernel that a compiler of C++ would compile. The caches do not accept the last two."""
+    kept = torch.compiler.allow_in_graph(_named(place("dynamo.cache.function"), "x @ x.T"))
+    with _unseen_debug_log("torch._functorch._aot_autograd.autograd_cache"):  # the parts of the key are reported then
+        _compiled(lambda x: x @ x.T, backend="inductor", options=None)(X)
+    _compiled(lambda x: kept(x) @ x, backend="inductor", options=None)(X)
+    with torch._inductor.config.patch(post_grad_custom_pre_pass=lambda _graph: None):
+        _compiled(lambda x: (x @ x.T) @ x, backend="inductor", options=None)(X)
+
+
+@contextlib.contextmanager
+def _unseen_debug_log(name):
+    logger, handler = logging.getLogger(name), logging.NullHandler()
+    logger.addHandler(handler)
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.setLevel(logging.NOTSET)
+        logger.propagate = True
+        logger.removeHandler(handler)
 
 
 def _workers(_place):
@@ -92,13 +118,9 @@ def _threads(_place):
 
 
 def _declarations(place):
-    def named(name):
-        scope = {"__name__": __name__}
-        exec(f"def {name}(x):\n    return x + 1", scope)
-        return scope[name]
-
-    apart = torch.compiler.disable(named(place("dynamo.disabled.function")), reason=place("dynamo.disabled.reason"))
-    kept = torch.compiler.allow_in_graph(named(place("dynamo.allowed.function")))
+    disabled = _named(place("dynamo.disabled.function"), "x + 1")
+    apart = torch.compiler.disable(disabled, reason=place("dynamo.disabled.reason"))
+    kept = torch.compiler.allow_in_graph(_named(place("dynamo.allowed.function"), "x + 1"))
     message = place("dynamo.skip_frame.message")
 
     def skips(x):

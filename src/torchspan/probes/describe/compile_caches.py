@@ -49,7 +49,7 @@ class Cache(NamedTuple):
             report: What PyTorch adds to the end of the phase.
         """
         key, reason = (reading.text(report.get(name)) for name in ("key", "cache_bypass_reason"))
-        parts = dict(_bounded(key_parts(reading.entries(report.get("components")) or ()), digest))
+        parts = dict(_bounded(key_parts(report.get("components")), digest))
         return without_none(
             {
                 self.outcome: reading.text(report.get("cache_state")),
@@ -113,14 +113,14 @@ _SETTINGS = {"inductor_config": "torch._inductor.config", "inductor_config_comms
 """Families of settings, and their modules."""
 
 
-def key_parts(lines: tuple[Any, ...] | list[Any]) -> dict[str, list[str]]:
+def key_parts(lines: Any) -> dict[str, list[str]]:
     """Hashes by the name of their part, in PyTorch's order.
 
     A large family is grouped: `example_inputs[*]` has all inputs, and of Inductor's settings `inductor_config[triton.*]` has those of its
     namespace. A setting that the program or the environment has changed is a part of its own, behind the others.
     """
     families: dict[str, list[tuple[str | None, str]]] = {}
-    for line in lines:
+    for line in reading.entries(lines) or ():
         match = _LINE.match(line) if type(line) is str else None
         if match is not None:
             families.setdefault(match[2], []).append((match[3], match[1]))
@@ -147,14 +147,16 @@ def _part(family: str, member: str | None, *, is_grouped: bool) -> str:
 
 def _bounded(parts: Mapping[str, list[str]], digest: Digest) -> Iterator[tuple[str, str]]:
     """The names and digests of the parts, as many as an attribute takes. The name is in the digest: equal values of two parts differ."""
-    room, names = VALUE_LIMIT - len(OTHERS), list(parts)
-    for number, name in enumerate(names):
+    room, texts = (
+        VALUE_LIMIT - len(OTHERS),
+        [(name, f"{name} {' '.join(reading.entries(hashes) or ())}") for name, hashes in reading.pairs(parts)],
+    )
+    for number, (name, text) in enumerate(texts):
         room -= len(name)
-        if room < 0 or (number == PARTS_LIMIT - 1 and len(names) > PARTS_LIMIT):
-            rest = [f"{other} {' '.join(parts[other])}" for other in names[number:]]
-            yield OTHERS, digest("\n".join(rest))
+        if room < 0 or (number == PARTS_LIMIT - 1 and len(texts) > PARTS_LIMIT):
+            yield OTHERS, digest("\n".join(other for _, other in texts[number:]))
             return
-        yield name, digest(f"{name} {' '.join(parts[name])}")
+        yield name, digest(text)
 
 
 def changed_settings(family: str) -> Iterator[str]:
