@@ -78,7 +78,7 @@ def test_the_lines_of_the_model_are_named_the_first_and_how_many_more(lines):
     ]
 
 
-def test_places_that_do_not_stand_beside_the_names_are_left_out(lines):
+def test_places_of_another_number_than_the_names_are_left_out(lines):
     assert lines(
         FallbackReason.COMPLEX_DTYPE, {"sort.default": 3}, {s.FALLBACK_OPERATOR_PLACES: ["a.py:1", "b.py:2"]}
     ) == ["in PyTorch: aten.sort ×3: complex numbers; use real numbers"]

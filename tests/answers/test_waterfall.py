@@ -22,15 +22,15 @@ def lines(drawn):
 
 
 # --- chains of phases of torch.compile ----------------------------------------------------------------------------------
-def phases(recording, *rest, beside_ms=0, **options):
-    """A frame, and inside it phases, each inside the one before; a further one beside the last, if it takes time."""
+def phases(recording, *rest, other_ms=0, **options):
+    """A frame, and inside it phases, each inside the one before; one more next to the last, if it takes time."""
     parent = recording.span("torch.compile_frame", 0, 1000, {s.CODE_FUNCTION: "forward"})
     for number, (name, ms) in enumerate(rest):
         above = parent
         last = options if number == len(rest) - 1 else {}
         parent = phase(recording, name, 0, ms, parent=parent, **last)
-    if beside_ms:
-        phase(recording, "beside", 1000 - beside_ms, 1000, parent=above)
+    if other_ms:
+        phase(recording, "other", 1000 - other_ms, 1000, parent=above)
 
 
 def phase(recording, name, start_ms, end_ms, **options):
@@ -52,18 +52,18 @@ def test_a_phase_with_less_of_the_time_has_a_line_of_its_own(recording, lines):
     ]
 
 
-def test_where_another_phase_takes_time_beside_the_lines_are_not_shared(recording, lines):
-    phases(recording, ("first", 1000), ("second", 990), beside_ms=100)
+def test_where_another_phase_takes_time_too_the_lines_are_not_shared(recording, lines):
+    phases(recording, ("first", 1000), ("second", 990), other_ms=100)
     assert lines() == [
         "torch.compile_frame · forward",
         "└─ torch.compile_phase first",
         "   ├─ second",
-        "   └─ beside",
+        "   └─ other",
     ]
 
 
-def test_a_short_phase_beside_is_counted_on_the_shared_line(recording, lines):
-    phases(recording, ("first", 1000), ("second", 990), beside_ms=5)
+def test_another_short_phase_is_counted_on_the_shared_line(recording, lines):
+    phases(recording, ("first", 1000), ("second", 990), other_ms=5)
     assert lines() == [
         "torch.compile_frame · forward",
         "└─ torch.compile_phase first → second",

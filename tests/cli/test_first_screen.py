@@ -369,7 +369,7 @@ def test_different_outcomes_are_named_up_to_five(run, screen):
     ]
 
 
-def test_a_request_that_failed_beside_its_compilation_has_a_row_too(run, screen):
+def test_a_request_that_failed_around_its_compilation_has_a_row_too(run, screen):
     request = run.start("GET /predict", 0, {s.ERROR_TYPE: "ValueError"}, kind=SpanKind.SERVER)
     frame(run, "step", 12, 0, 50, parent=request)
     run.end(request, 60)
@@ -436,7 +436,7 @@ def test_a_number_without_a_row_is_an_error_with_those_that_there_are(run, torch
 
 
 @pytest.mark.parametrize("digits", [400, 5000])
-def test_a_number_that_no_row_can_have_is_a_file_that_is_not_there(run, torchspan, digits):
+def test_a_number_that_no_row_can_have_is_a_file_that_does_not_exist(run, torchspan, digits):
     two_parts(run)
     status, out, err = torchspan("show", run.path, "9" * digits)
     assert (status, out) == (2, "")
@@ -480,7 +480,7 @@ def test_each_part_with_an_error_is_drawn_and_none_without(run, shown):
     ]
 
 
-def test_without_an_error_errors_says_so(run, torchspan):
+def test_without_an_error_errors_prints_that_nothing_failed(run, torchspan):
     frame(run, "again", 20, 100, 110, again(7))
     assert torchspan("show", run.path, "--errors") == (0, "nothing failed, and no limit was reached\n", "")
 
@@ -521,7 +521,7 @@ def test_a_file_without_a_run_is_drawn_as_a_whole(recording, torchspan):
     ]
 
 
-def test_traces_beside_a_run_are_counted_and_drawn_with_all(run, shown, tmp_path):
+def test_traces_of_no_run_are_counted_and_drawn_with_all(run, shown, tmp_path):
     two_parts(run)
     other = RunRecording(tmp_path / "other.jsonl", run_id="", first_id=500)
     other.span("alone", 0, 10)

@@ -268,7 +268,7 @@ work                                                  ████████�
     )
 
 
-def test_all_draws_each_run_of_a_file_with_its_own_table_and_numbers_go_on(run, show, tmp_path):
+def test_all_draws_each_run_of_a_file_with_its_own_table_and_numbers_continue(run, show, tmp_path):
     run.span("first work", 0, 100, parent=RUN)
     write_run(run.path, 0, 1000, process_exit_code=1)
     newer = tmp_path / "newer.jsonl"
