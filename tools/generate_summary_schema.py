@@ -91,11 +91,11 @@ def closed(properties):
 def definitions():
     """Name -> schema of each class."""
     parts = {
-        name: closed({**(SENTENCE if issubclass(cls, answers.Finding) else {}), **fields_of(cls)})
+        name: closed({**(SENTENCE if issubclass(cls, answers.Answer) else {}), **fields_of(cls)})
         for name in sorted(answers.__all__)
-        if dataclasses.is_dataclass(cls := getattr(answers, name)) and name not in {"Answers", "Compiled", "Finding"}
+        if dataclasses.is_dataclass(cls := getattr(answers, name)) and name not in {"Answers", "Compiled", "Answer"}
     }
-    kinds = sorted(cls.__name__ for cls in answers.Finding.__subclasses__())
+    kinds = sorted(cls.__name__ for cls in answers.Answer.__subclasses__())
     finding = closed({"kind": {"enum": kinds, "description": "The list that has it with all its fields."}, **SENTENCE})
     compiled = {name: {**schema_of(hint), "description": text} for name, (hint, text) in COMPILED.items()}
     findings = {"type": "array", "items": finding, "description": "What happened to it, the worst first."}

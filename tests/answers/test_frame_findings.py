@@ -118,8 +118,8 @@ def test_the_limit_is_said_with_the_setting_that_raises_it(lines):
     limit = {s.FRAME_OUTCOME: "limit", s.RECOMPILE_LIMIT: "recompile_limit"}
     (reported,) = lines(({**again("value", "number == ?"), **limit},))
     assert reported == (
-        "Recompile limit reached in forward: value of argument number; calls with others run eagerly until "
-        "torch._dynamo.config.recompile_limit is larger, or pass it as a tensor, or keep it constant"
+        "Recompile limit reached in forward: value of argument number; calls with others run eagerly; "
+        "raise torch._dynamo.config.recompile_limit, or pass it as a tensor, or keep it constant"
     )
 
 

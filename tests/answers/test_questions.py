@@ -136,8 +136,8 @@ OF_TORCH_COMPILE = {
     ),
     "where did the graph break, and why?": "Graph break at app.py:16: builtin print \N{MULTIPLICATION SIGN}2; call it outside the compiled code",
     "what runs eagerly from now on?": (
-        "Recompile limit reached: value of argument mode; calls with others run eagerly until "
-        "torch._dynamo.config.recompile_limit is larger, or pass it as a tensor, or keep it constant"
+        "Recompile limit reached: value of argument mode; calls with others run eagerly; "
+        "raise torch._dynamo.config.recompile_limit, or pass it as a tensor, or keep it constant"
     ),
     "what took the first step?": "time: torchspan.import T, bytecode_tracing T, ",
 }

@@ -67,7 +67,7 @@ def test_another_short_phase_is_counted_on_the_shared_line(recording, lines):
     assert lines() == [
         "torch.compile_frame · forward",
         "└─ torch.compile_phase first → second",
-        "      1 shorter span beside",
+        "      1 shorter span not drawn",
     ]
 
 

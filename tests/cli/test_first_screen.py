@@ -127,7 +127,7 @@ def test_what_failed_and_limits_come_first_by_name_whatever_took_longest(run, sc
    RuntimeError in compile
 2  limited  model.py:30    ×1   10.0 ms  runs eagerly
    Recompile limit reached: size of argument x, axis 0 (4, then 7); calls with
-   others run eagerly until torch._dynamo.config.recompile_limit is larger, or
+   others run eagerly; raise torch._dynamo.config.recompile_limit, or
    torch._dynamo.mark_dynamic(x, 0)
 3  Fallen                  ×1   1.00 ms
    in PyTorch: aten.special_i1e ×1: no converter; register one, or replace the

@@ -222,7 +222,7 @@ trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · exit 0
    what was compiled times      time
 1  step                ×16    7.11 s  runs eagerly
    Recompile limit reached: size of argument x, axis 0 (4, then 12); calls with
-   others run eagerly until torch._dynamo.config.recompile_limit is larger, or
+   others run eagerly; raise torch._dynamo.config.recompile_limit, or
    torch._dynamo.mark_dynamic(x, 0)
    Recompiled ×14: size of argument x, axis 0 (4, then 1, 2, 3, 5, …):
    torch._dynamo.mark_dynamic(x, 0)

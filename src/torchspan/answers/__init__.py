@@ -12,18 +12,18 @@ Reading files needs neither the OpenTelemetry SDK nor torch.
 """
 
 # General layout, in the direction of the data: `torchspan.traces` (files to spans to trees) -> `whole_texts`, `printable_spans` (texts that can be
-# drawn) -> findings as data (`_findings`) by subject: `_frame_answer`, `_fallback_answer`, `_cache_answer`, `_error_answer`, `_limit_answer`,
-# `_stages`; `_compiled` (a row for everything that was compiled), `_time_split` -> lines: `_table`, `_labels` and
+# drawn) -> findings as data (`_kinds_of_answer`) by subject: `_frame_answer`, `_fallback_answer`, `_cache_answer`, `_error_answer`, `_limit_answer`,
+# `_stages`; `_compiled` (a row for everything that was compiled), `_time_split` -> lines: `_first_screen`, `_labels` and
 # `_folded_rows` (what a line says and which there are), `_render` (lines of a given width), `drawing` (their order) -> `_report`.
 
 from torchspan.answers._compiled import Compiled
-from torchspan.answers._findings import (
+from torchspan.answers._kinds_of_answer import (
+    Answer,
     Break,
+    BuiltEngine,
     CacheResult,
-    Engine,
     Failure,
     Fallback,
-    Finding,
     Frame,
     Recompile,
     Sizes,
@@ -33,14 +33,14 @@ from torchspan.answers._report import Answers, Report, RunFacts, TraceReport, re
 from torchspan.answers._time_split import TimeSplit
 
 __all__ = [
+    "Answer",
     "Answers",
     "Break",
+    "BuiltEngine",
     "CacheResult",
     "Compiled",
-    "Engine",
     "Failure",
     "Fallback",
-    "Finding",
     "Frame",
     "Recompile",
     "Report",

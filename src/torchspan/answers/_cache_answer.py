@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from torchspan import phase, semconv
 from torchspan.answers._attributes import number, strings
-from torchspan.answers._findings import CacheResult
+from torchspan.answers._kinds_of_answer import CacheResult
 from torchspan.answers._wording import Why, settings_of, words
 from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import duration, plural
@@ -158,7 +158,7 @@ def _neighbors(nodes: list[Node]) -> str:
 
 
 def _is_off(nodes: list[Node]) -> bool:
-    """Whether the settings say so, where no span says what the cache did."""
+    """Whether the settings turn the cache off, where no span reports what it did."""
     settings = settings_of(nodes)
     requests = [settings.get(semconv.SETTINGS[name]) for name in ("cache_built_engines", "reuse_cached_engines")]
     return requests == [False, False] and any(node.span.name == phase.BUILD_ENGINE.name for node in nodes)

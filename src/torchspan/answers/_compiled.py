@@ -11,11 +11,21 @@ from dataclasses import dataclass, field
 from torchspan import phase, semconv
 from torchspan.answers import _frame_answer, _labels
 from torchspan.answers._attributes import number
+from torchspan.answers._built_engines import engines
 from torchspan.answers._cache_answer import cache_results
-from torchspan.answers._engines import engines
 from torchspan.answers._error_answer import failures
 from torchspan.answers._fallback_answer import fallbacks
-from torchspan.answers._findings import Break, CacheResult, Engine, Failure, Fallback, Finding, Recompile, Sizes, Stage
+from torchspan.answers._kinds_of_answer import (
+    Answer,
+    Break,
+    BuiltEngine,
+    CacheResult,
+    Failure,
+    Fallback,
+    Recompile,
+    Sizes,
+    Stage,
+)
 from torchspan.answers._limit_answer import sizes
 from torchspan.answers._stages import covered_ns, stages
 from torchspan.answers.units import duration, source_line
@@ -92,12 +102,12 @@ class Compiled:
         return stages(self.every)
 
     @functools.cached_property
-    def engines(self) -> list[Engine]:
+    def engines(self) -> list[BuiltEngine]:
         """TensorRT's engines, the one that took longest first."""
         return engines(self.every)
 
     @functools.cached_property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[Answer]:
         """Everything that happened, the worst first."""
         dynamo = _frame_answer.frame_findings(self.every)
         return [
@@ -110,8 +120,8 @@ class Compiled:
         ]
 
     @functools.cached_property
-    def news(self) -> list[Finding]:
-        """The findings that somebody may want to act on: all but those about caches."""
+    def news(self) -> list[Answer]:
+        """The findings that call for an action: all except those about caches."""
         return [finding for finding in self.findings if not isinstance(finding, CacheResult)]
 
     @functools.cached_property
@@ -143,7 +153,7 @@ class Compiled:
         return max(self.traces, key=rank) if len(self.traces) > 1 else self.traces[0]
 
 
-def _is_limit(finding: Finding) -> bool:
+def _is_limit(finding: Answer) -> bool:
     return isinstance(finding, Recompile) and bool(finding.limit)
 
 
@@ -208,7 +218,7 @@ class _Rows:
         self._add(key, Compiled(name, place, is_compilation=True), trace, node)
 
     def add_other(self, trace: Trace, root: Node) -> None:
-        """Add a span that is no compilation."""
+        """Add a span that is not a compilation."""
         of_run = (root.span.name, str(root.span.attributes.get(semconv.MODEL_CLASS) or ""))
         name = _labels.SEPARATOR.join(filter(None, of_run if root.span.name in _RUNS else _labels.label(root)))
         self._add(("other", name), Compiled(name, "", is_compilation=False), trace, root)
@@ -266,7 +276,7 @@ def _starts(root: Node) -> Iterator[Node]:
 
 
 def _has_other_news(root: Node, starts: list[Node]) -> bool:
-    """Whether something failed, or had sizes that do not fit, that is no compilation."""
+    """Whether something failed, or had sizes that do not fit, outside of the compilations."""
     compilations = {id(inside) for node in starts for inside in node.below()}
     rest = [node for node in root.below() if id(node) not in compilations]
     above = {id(node.parent) for node in root.below() if _labels.error(node.span)[0]}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from torchspan import phase, semconv
 from torchspan.answers import _labels
 from torchspan.answers._attributes import number, numbers, operator, strings
-from torchspan.answers._findings import Failure
+from torchspan.answers._kinds_of_answer import Failure
 from torchspan.answers._wording import listed, words
 from torchspan.answers.lines import Code, Paragraph
 from torchspan.answers.units import plural, source_line, times

@@ -11,7 +11,7 @@ from typing import TypeVar
 from torchspan import phase, semconv
 from torchspan.answers._attributes import numbers, operator, strings
 from torchspan.answers._error_answer import refusals
-from torchspan.answers._findings import Fallback
+from torchspan.answers._kinds_of_answer import Fallback
 from torchspan.answers._wording import Why, listed, settings_of, words
 from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import plural, times
@@ -135,7 +135,7 @@ def _fallen(attributes: Attributes) -> Iterator[tuple[str, str, _Operator]]:
 
 
 def _fitting(values: list[_Value], length: int, missing: _Value) -> list[_Value]:
-    """The values, or as many missing ones where they do not stand beside the names."""
+    """The values, or as many missing ones where the names are not as many."""
     return values if len(values) == length else [missing] * length
 
 

@@ -60,7 +60,7 @@ class Row:
         """Spans inside those of this line that no line shows."""
         return 0 if self.rows else sum(1 for node in self.nodes for _ in node.below()) - len(self.nodes)
 
-    def hidden_beside(self) -> int:
+    def hidden_around(self) -> int:
         """Spans that are neither on this line nor inside its own, but inside those around it."""
         if not self.around:
             return 0
@@ -143,8 +143,8 @@ def _chain(node: Node, limits: _Limits) -> list[Node]:
     while limits.most != _ALL and _is_plain_phase(chain[-1], limits) and chain[-1].children:
         longest = max(chain[-1].children, key=lambda child: child.span.duration_ns)
         own_ns, inside_ns = (node.span.duration_ns for node in (chain[-1], longest))
-        beside_ns = sum(child.span.duration_ns for child in chain[-1].children) - inside_ns
-        if not _is_plain_phase(longest, limits) or inside_ns < _NEARLY * own_ns or beside_ns > (1 - _NEARLY) * own_ns:
+        others_ns = sum(child.span.duration_ns for child in chain[-1].children) - inside_ns
+        if not _is_plain_phase(longest, limits) or inside_ns < _NEARLY * own_ns or others_ns > (1 - _NEARLY) * own_ns:
             break
         chain.append(longest)
     return chain

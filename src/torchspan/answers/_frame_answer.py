@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torchspan import phase, semconv
-from torchspan.answers._findings import Break, Failure, Finding, Frame, Recompile
+from torchspan.answers._kinds_of_answer import Answer, Break, Failure, Frame, Recompile
 from torchspan.answers._wording import words
 from torchspan.answers.lines import Code, Paragraph
 from torchspan.answers.units import share, source_line, times
@@ -163,7 +163,7 @@ class _Again:
         return Recompile(
             sentence_pieces=words(f"{begin} in {named}: {subject}{_values(self.values)}"),
             remedy_pieces=self.advice,
-            joint=", or" if limit else ":",
+            joint=";" if limit else ":",
             functions=tuple(self.functions),
             guard=self.guard,
             count=self.functions.total(),
@@ -171,7 +171,7 @@ class _Again:
         )
 
 
-def frame_findings(nodes: Sequence[Node]) -> list[Finding]:
+def frame_findings(nodes: Sequence[Node]) -> list[Answer]:
     """Why frames run eagerly, were compiled again, or broke; the worst first."""
     attributes = [node.span.attributes for node in nodes if node.span.name == phase.COMPILE_FRAME.name]
     return [*_limits(attributes), *_fallen_back(attributes), *_recompiles(attributes), *_breaks(nodes)]
@@ -225,17 +225,18 @@ def _whole(nodes: Sequence[Node]) -> str:
 
 
 # --- frames -----------------------------------------------------------------------------------------------------
-def _limits(attributes: Sequence[Attributes]) -> Iterator[Finding]:
+def _limits(attributes: Sequence[Attributes]) -> Iterator[Answer]:
     reached = [frame for frame in attributes if frame.get(semconv.FRAME_OUTCOME) == FrameOutcome.LIMIT]
     for subject, setting, again in _grouped(reached, semconv.RECOMPILE_LIMIT):
-        until = words(f"until {_CONFIG}{setting} is larger") if setting else ()
         recompile = again.finding("Recompile limit reached", subject, setting or "recompile_limit")
         *before, last = recompile.sentence_pieces
-        pieces = (*before, f"{last};", *words("calls with others run eagerly"), *until)
-        yield dataclasses.replace(recompile, sentence_pieces=pieces)
+        raised = f"raise {_CONFIG}{setting or 'recompile_limit'}"
+        advice = (*words(f"{raised}, or"), *again.advice) if again.advice else words(raised)
+        sentence = (*before, f"{last};", *words("calls with others run eagerly"))
+        yield dataclasses.replace(recompile, sentence_pieces=sentence, remedy_pieces=advice)
 
 
-def _fallen_back(attributes: Sequence[Attributes]) -> Iterator[Finding]:
+def _fallen_back(attributes: Sequence[Attributes]) -> Iterator[Answer]:
     fallen = Counter(
         (_named(frame), str(frame.get(semconv.COMPILE_FAILURE_TYPE) or ""))
         for frame in attributes
@@ -252,7 +253,7 @@ def _fallen_back(attributes: Sequence[Attributes]) -> Iterator[Finding]:
         )
 
 
-def _recompiles(attributes: Sequence[Attributes]) -> Iterator[Finding]:
+def _recompiles(attributes: Sequence[Attributes]) -> Iterator[Answer]:
     again = [
         frame
         for frame in attributes
@@ -324,7 +325,7 @@ def _often(text: str, count: int) -> str:
 
 
 # --- graph breaks -----------------------------------------------------------------------------------------------
-def _breaks(nodes: Sequence[Node]) -> Iterator[Finding]:
+def _breaks(nodes: Sequence[Node]) -> Iterator[Answer]:
     same: dict[Break, int] = {}
     for node in nodes:
         if node.span.name == phase.COMPILE_FRAME.name:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torchspan import phase, semconv
 from torchspan.answers import _frame_answer
 from torchspan.answers._attributes import number, numbers, operator, strings
-from torchspan.answers._engines import engine_name
+from torchspan.answers._built_engines import engine_name
 from torchspan.answers.lines import Style
 from torchspan.answers.units import duration, plural, size, times
 from torchspan.traces import Node, Span, UnfinishedSpan

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torchspan import phase, semconv
 from torchspan.answers._attributes import strings
-from torchspan.answers._findings import Sizes
+from torchspan.answers._kinds_of_answer import Sizes
 from torchspan.answers._wording import words
 from torchspan.answers.units import share
 from torchspan.traces import Attributes, Node

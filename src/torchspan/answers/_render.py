@@ -137,8 +137,8 @@ class _Entry:
         hidden = row.hidden_below()
         if hidden:
             facts.append(Fact(f"{plural(hidden, 'span')} inside"))
-        if row.hidden_beside():
-            facts.append(Fact(f"{plural(row.hidden_beside(), 'shorter span')} beside"))
+        if row.hidden_around():
+            facts.append(Fact(f"{plural(row.hidden_around(), 'shorter span')} not drawn"))
         return cls(name, subject, facts, row.around[:1] or row.nodes)
 
     @property

@@ -13,25 +13,25 @@ from typing import Any, BinaryIO, TypeAlias
 
 from torchspan import semconv
 from torchspan.answers._attributes import number
+from torchspan.answers._built_engines import engines
 from torchspan.answers._cache_answer import cache_results
 from torchspan.answers._compiled import Compiled
-from torchspan.answers._engines import engines
 from torchspan.answers._error_answer import failures
 from torchspan.answers._fallback_answer import fallbacks
-from torchspan.answers._findings import (
+from torchspan.answers._frame_answer import frame_findings, frames
+from torchspan.answers._html import html
+from torchspan.answers._kinds_of_answer import (
+    Answer,
     Break,
+    BuiltEngine,
     CacheResult,
-    Engine,
     Failure,
     Fallback,
-    Finding,
     Frame,
     Recompile,
     Sizes,
     Stage,
 )
-from torchspan.answers._frame_answer import frame_findings, frames
-from torchspan.answers._html import html
 from torchspan.answers._limit_answer import sizes
 from torchspan.answers._stages import stages
 from torchspan.answers._time_split import TimeSplit
@@ -105,7 +105,7 @@ class Answers:
     time: TimeSplit | None
     compiled: tuple[Compiled, ...]
     stages: tuple[Stage, ...]
-    engines: tuple[Engine, ...]
+    engines: tuple[BuiltEngine, ...]
     frames: tuple[Frame, ...]
     fallbacks: tuple[Fallback, ...]
     cache: tuple[CacheResult, ...]
@@ -143,7 +143,7 @@ class Answers:
         )
 
     def __str__(self) -> str:
-        """A line for each finding that somebody may want to act on, those of errors first."""
+        """A line for each finding that calls for an action, those of errors first."""
         labels = (
             (self.errors, "Error: "),
             (self.fallbacks, "Fallback: "),
@@ -165,7 +165,7 @@ class Answers:
         return {"format": FORMAT, "run": run, "time": time, **lists}
 
 
-def _plain(part: Finding | Compiled) -> dict[str, Any]:
+def _plain(part: Answer | Compiled) -> dict[str, Any]:
     if isinstance(part, Compiled):
         findings = [{"kind": type(finding).__name__, **_said(finding)} for finding in part.findings]
         facts = {
@@ -180,7 +180,7 @@ def _plain(part: Finding | Compiled) -> dict[str, Any]:
     return {**_said(part), **{key: list(value) if isinstance(value, tuple) else value for key, value in own.items()}}
 
 
-def _said(finding: Finding) -> dict[str, str]:
+def _said(finding: Answer) -> dict[str, str]:
     return {"sentence": finding.sentence, "remedy": finding.remedy}
 
 

@@ -81,5 +81,5 @@ def _process(span: Span) -> str:
 def _thread(span: Span) -> str:
     keys = (
         _THREADS[:1] if span.scope == semconv.SCOPE_NAME else _THREADS
-    )  # torchspan's id of a thread is no name for people
+    )  # people cannot read torchspan's id of a thread
     return next((str(span.attributes[key]) for key in keys if span.attributes.get(key)), "")

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from torchspan import phase
 from torchspan.answers import _labels
-from torchspan.answers._findings import Stage
 from torchspan.answers._frame_answer import dynamos_share
+from torchspan.answers._kinds_of_answer import Stage
 from torchspan.answers._labels import SEPARATOR
 from torchspan.answers._wording import listed, words
 from torchspan.answers.compile_phases import COMPILE_PHASES, compile_phase

@@ -14,7 +14,7 @@ from typing import BinaryIO, TypeVar
 
 from torchspan._files.opening import open_own
 from torchspan.answers import Answers
-from torchspan.answers.drawing import Choice, Drawing
+from torchspan.answers.drawing import Drawing, Selection
 from torchspan.answers.lines import printable
 from torchspan.answers.units import plural
 from torchspan.answers.whole_texts import with_texts
@@ -120,7 +120,7 @@ def _positive(text: str) -> int:
 
 
 def _is_number(text: str) -> bool:
-    """Whether it is a number that something can have; a longer one is no file's name either, and Python does not convert it."""
+    """Whether it is a number that something can have; no file has a longer one as its name, and Python does not convert it."""
     return text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS
 
 
@@ -132,11 +132,11 @@ def _numbered(paths: list[str]) -> tuple[list[str], int | None]:
     return paths, None
 
 
-def _choice(arguments: argparse.Namespace, drawing: Drawing, number: int | None, paths: Sequence[str]) -> Choice:
+def _choice(arguments: argparse.Namespace, drawing: Drawing, number: int | None, paths: Sequence[str]) -> Selection:
     parts = len(drawing.rows)
     if number is not None and not 1 <= number <= parts:
         raise CommandError(f"no part {number} in {printable(_names(paths))}; it has parts 1 to {parts}", 2)
-    return Choice(
+    return Selection(
         number,
         unfolds=arguments.all,
         draws_all=bool(arguments.trace),
@@ -145,7 +145,7 @@ def _choice(arguments: argparse.Namespace, drawing: Drawing, number: int | None,
     )
 
 
-def _draw(drawing: Drawing, choice: Choice, file: str | None, inputs: Sequence[str]) -> None:
+def _draw(drawing: Drawing, choice: Selection, file: str | None, inputs: Sequence[str]) -> None:
     terminal = Terminal(sys.stdout)
     lines = drawing.lines(terminal.width, choice)
     if file is None:

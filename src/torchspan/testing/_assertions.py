@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchspan import phase
-from torchspan.answers import Finding, Report
+from torchspan.answers import Answer, Report
 
 _FROM_BEFORE = "Spans from before the block or the test are not included: compile inside it, or use capture() where the model is compiled."
 
@@ -70,7 +70,7 @@ def _check(trace: Report) -> None:
         raise TypeError(f"trace must be what capture() yields or torchspan.answers.read() returns, not {trace!r}")
 
 
-def _assert_none(findings: Iterable[Finding], what: str) -> None:
+def _assert_none(findings: Iterable[Answer], what: str) -> None:
     __tracebackhide__ = True
     lines = [" ".join(finding.paragraph) for finding in findings]
     if lines:

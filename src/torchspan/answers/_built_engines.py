@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from torchspan import phase, semconv
 from torchspan.answers._attributes import number, strings
-from torchspan.answers._findings import Engine
+from torchspan.answers._kinds_of_answer import BuiltEngine
 from torchspan.answers._wording import words
 from torchspan.answers.units import duration, size
 from torchspan.traces import Attributes, Node
@@ -13,7 +13,7 @@ from torchspan.traces import Attributes, Node
 _CONVERSIONS = frozenset(row.name for row in phase.CONVERSIONS)
 
 
-def engines(nodes: list[Node]) -> list[Engine]:
+def engines(nodes: list[Node]) -> list[BuiltEngine]:
     """Every engine, the one that took longest first."""
     converted: set[int] = set()
     result = []
@@ -33,12 +33,12 @@ def engine_name(attributes: Attributes) -> str:
     return " · ".join(filter(None, [str(attributes.get(semconv.MODEL_CLASS) or ""), own]))
 
 
-def _engine(node: Node) -> Engine:
+def _engine(node: Node) -> BuiltEngine:
     attributes = node.span.attributes
     bytes_, operators = number(attributes, semconv.ENGINE_SIZE), number(attributes, semconv.ENGINE_OPERATORS)
     name = engine_name(attributes) or node.span.name
     facts = [duration(node.span.duration_ns), *([] if bytes_ is None else [size(bytes_)])]
-    return Engine(
+    return BuiltEngine(
         sentence_pieces=words(f"{name}: {', '.join(facts)}"),
         name=str(attributes.get(semconv.ENGINE_NAME) or ""),
         model=str(attributes.get(semconv.MODEL_CLASS) or ""),

@@ -9,7 +9,7 @@ from torchspan.answers.lines import Paragraph
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class Answer:
     """One thing that a trace says.
 
     Attributes:
@@ -44,14 +44,14 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage(Finding):
+class Stage(Answer):
     """A stage of the work, with the time in which it ran and nothing inside it did.
 
     Attributes:
         name: The last part of the span's name, or its target: `decompose`, `Timing tactics`, `compile_file`.
         s: Seconds, summed over its calls.
         calls: How often it ran.
-        in_workers: Whether it ran in compile workers, beside the work that waits for it.
+        in_workers: Whether it ran in compile workers, while other work waits for it.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Stage(Finding):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Engine(Finding):
+class BuiltEngine(Answer):
     """A TensorRT engine that was built, or taken from the engine cache.
 
     Attributes:
@@ -84,7 +84,7 @@ class Engine(Finding):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frame(Finding):
+class Frame(Answer):
     """A frame of torch.compile that was compiled, or that Dynamo gave up on.
 
     Attributes:
@@ -105,7 +105,7 @@ class Frame(Finding):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fallback(Finding):
+class Fallback(Answer):
     """An operator that runs in PyTorch instead of TensorRT, for one reason.
 
     Attributes:
@@ -126,7 +126,7 @@ class Fallback(Finding):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CacheResult(Finding):
+class CacheResult(Answer):
     """What a cache did, for one reason.
 
     Attributes:
@@ -145,7 +145,7 @@ class CacheResult(Finding):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recompile(Finding):
+class Recompile(Answer):
     """Compilations of functions again because of one guard.
 
     Attributes:
@@ -162,7 +162,7 @@ class Recompile(Finding):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Break(Finding):
+class Break(Answer):
     """A place at which Dynamo breaks a graph.
 
     Attributes:
@@ -181,7 +181,7 @@ class Break(Finding):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failure(Finding):
+class Failure(Answer):
     """An exception.
 
     Attributes:
@@ -200,7 +200,7 @@ class Failure(Finding):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes(Finding):
+class Sizes(Answer):
     """Sizes of inputs that do not fit what an engine was built for.
 
     Attributes:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torchspan.answers._cache_answer import together as cache_together
 from torchspan.answers._compiled import Compiled
 from torchspan.answers._fallback_answer import together
-from torchspan.answers._findings import CacheResult, Failure, Fallback, Finding
+from torchspan.answers._kinds_of_answer import Answer, CacheResult, Failure, Fallback
 from torchspan.answers._stages import NOTABLE, NOTABLE_NS
 from torchspan.answers._wording import listed, words
 from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowed, pad, shorten
@@ -75,8 +75,8 @@ class _Columns:
         number = max(_NUMBER, *(len(str(number)) + 1 for number, _ in rows))
         often = max(_TIMES, cells(in_rest) + 1, *(cells(times(row.count)) + 1 for _, row in rows))
         fixed = number + often + _TIME
-        beside = [cells(row.outcome) for _, row in rows if cells(row.outcome) <= width - fixed - 2 - _NARROWEST]
-        room = width - fixed - 2 - max(beside, default=0)  # longer outcomes have lines of their own
+        short = [cells(row.outcome) for _, row in rows if cells(row.outcome) <= width - fixed - 2 - _NARROWEST]
+        room = width - fixed - 2 - max(short, default=0)  # longer outcomes have lines of their own
         wanted = max(len(_TITLE), cells(summary), *(cells(_name(row)) for _, row in rows))
         return cls(number, min(wanted, max(room, min(_NARROWEST, width - fixed))), often)
 
@@ -132,7 +132,7 @@ def _without_name(paragraph: Paragraph, name: str) -> Paragraph:
     return paragraph
 
 
-def _said(findings: Sequence[Finding], name: str) -> Iterator[_Styled]:
+def _said(findings: Sequence[Answer], name: str) -> Iterator[_Styled]:
     """What the findings of a row with this name say, operators that fell back for one reason together."""
     reasons: dict[str, list[Fallback]] = {}
     caches: dict[str, list[CacheResult]] = {}
