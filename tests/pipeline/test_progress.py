@@ -188,10 +188,10 @@ def test_a_program_killed_2_seconds_into_a_compilation_is_in_the_file_and_in_the
 
     assert program.returncode == -signal.SIGKILL
     assert sum(span.name == "torchspan.progress" for span in read(str(file)).records) >= 2
-    drawn = err[err.index("\ntrace ") :]
+    screen, drawn = err[err.index("\ntrace ") :].split("\n\n", 1)
+    assert re.search(r"^1  Slow +\N{MULTIPLICATION SIGN}1 +≥ [\d.]+ m?s  did not end$", screen, re.MULTILINE)
     unfinished = [re.sub(r" *[│└├─█▏▎▍▌▋▊▉ ]+", " ", line) for line in drawn.splitlines() if "≥" in line]
     assert [re.sub(r"[\d.]+ m?s\b", "TIME", line).strip() for line in unfinished] == [
-        "torch_tensorrt.compile · Slow did not end ≥ TIME",
         "torch_tensorrt.compile · Slow did not end ≥ TIME",
         "torch_tensorrt.convert · _run_on_acc_0 ≥ TIME",
         "torch_tensorrt.construct_network did not end ≥ TIME",

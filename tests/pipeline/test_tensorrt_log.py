@@ -393,8 +393,11 @@ def complain(network):
 
 
 def exported(exporter):
-    """Everything that left, as text."""
-    return json.dumps([json.loads(span.to_json()) for span in exporter.get_finished_spans()]).lower()
+    """Everything that left, as text, except the attribute that has names of modules."""
+    spans = [json.loads(span.to_json()) for span in exporter.get_finished_spans()]
+    for span in spans:
+        span["attributes"].pop("torch_tensorrt.engine.modules", None)
+    return json.dumps(spans).lower()
 
 
 @pytest.mark.parametrize("settings", [{}, {"workspace_size": 1}], ids=["a build", "a failing build"])

@@ -87,10 +87,14 @@ def without_clocks(attributes):
     return {key: value for key, value in attributes.items() if not key.startswith("torchspan.cpu.")}
 
 
+def _steady(attributes):
+    return {key: value for key, value in without_clocks(attributes).items() if key != "thread.id"}
+
+
 def trees(spans):
-    """Finished spans as trees, roots in the order of their starts, without times on the processor."""
+    """Finished spans as trees, roots in the order of their starts, without times on the processor and ids of threads."""
     ordered = sorted(spans, key=lambda span: (span.start_time, -(span.end_time or 0)))
-    nodes = {span.context.span_id: Tree(span.name, without_clocks(span.attributes), []) for span in ordered}
+    nodes = {span.context.span_id: Tree(span.name, _steady(span.attributes), []) for span in ordered}
     roots = []
     for span in ordered:
         parent = nodes.get(span.parent.span_id) if span.parent else None
