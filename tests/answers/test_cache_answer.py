@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the answer about caches knows."""
+"""What caches did: the engine cache with each engine, and those of torch.compile with each graph."""
+
+import pytest
 
 from torchspan import semconv as s
 from torchspan.answers import _cache_answer
@@ -8,3 +10,115 @@ from torchspan.answers import _cache_answer
 def test_every_reason_of_the_cache_is_put_into_words():
     reasons = {value for name, value in vars(s.CacheReason).items() if name.isupper()}
     assert set(_cache_answer.WHY) == reasons
+
+
+@pytest.fixture
+def line(recording, findings):
+    """The one line about caches, of the spans below a compilation: name and attributes of each."""
+
+    def line(*spans):
+        root = recording.span("torch_tensorrt.compile", 0, 100)
+        for number, (name, attributes) in enumerate(spans):
+            recording.span(name, 10 * number, 10 * number + 5, attributes, parent=root)
+        (only,) = findings()
+        return only
+
+    return line
+
+
+# --- the engine cache -------------------------------------------------------------------------------------------------
+def engine(result, reason=None, settings=None):
+    """A conversion or an insertion with this outcome."""
+    stored = result in ("inserted", "refused")
+    attributes = {s.CACHE_INSERTED if stored else s.CACHE_RESULT: result}
+    attributes |= {s.CACHE_REASON: reason} if reason else {}
+    attributes |= {s.CACHE_SETTINGS: settings} if settings else {}
+    return "torch_tensorrt.engine_cache.insert" if stored else "torch_tensorrt.convert", attributes
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([engine("disabled", "not_requested")] * 2, "off; cache_built_engines, reuse_cached_engines turn it on"),
+        (
+            [engine("disabled", "immutable_weights")],
+            "1 disabled (immutable weights); immutable_weights=False turns it on",
+        ),
+        (
+            [engine("rejected", "settings", ["disable_tf32"])],
+            "1 rejected (other settings disable_tf32); compile with the same, or clear the cache",
+        ),
+        (
+            [engine("hit"), engine("rejected", "outdated_entry")],
+            "1 hit, 1 rejected (outdated entry); it is built again",
+        ),
+        (
+            [engine("miss"), engine("refused", "cache_full")],
+            "1 miss, 1 refused (cache full); clear it, or raise engine_cache_size",
+        ),
+        ([engine("rejected", "a_reason_of_a_later_version")], "1 rejected (a_reason_of_a_later_version)"),
+    ],
+)
+def test_the_line_of_the_engine_cache_says_why_and_what_would_change_it(line, spans, expected):
+    assert line(*spans) == f"engine cache: {expected}"
+
+
+def test_a_miss_says_by_which_setting_an_entry_was_missed(recording, findings):
+    root = recording.span("torch_tensorrt.compile", 0, 100)
+    outcome = {s.CACHE_RESULT: "miss", s.CACHE_REASON: "other_settings"}
+    convert = recording.span("torch_tensorrt.convert", 0, 90, outcome, parent=root)
+    neighbor = {
+        s.CACHE_NEIGHBOR_SETTINGS: ["optimization_level"],
+        s.CACHE_NEIGHBOR_STORED: ["3"],
+        s.CACHE_NEIGHBOR_REQUESTED: ["2"],
+    }
+    recording.span("torch_tensorrt.engine_cache.lookup", 0, 10, {**outcome, **neighbor}, parent=convert)
+    assert findings() == [
+        "engine cache: 1 miss (an entry for other settings: optimization_level 3 there, 2 here); compile with the same to use it"
+    ]
+
+
+# --- the caches of torch.compile --------------------------------------------------------------------------------------
+def aotautograd(outcome, **more):
+    return "torch.compile_phase backend_compile", {s.AOTAUTOGRAD_CACHE: outcome, **more}
+
+
+def inductor(outcome, **more):
+    return "torch.compile_phase inductor_compile", {s.INDUCTOR_CACHE: outcome, **more}
+
+
+KEEP = "keep the folder of TORCHINDUCTOR_CACHE_DIR, and the next run hits"
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        (
+            [aotautograd("hit", **{s.AOTAUTOGRAD_CACHE_SAVED: 1.25})] * 2,
+            "AOTAutograd's cache: 2 hits, which saved 2.50 s",
+        ),
+        ([aotautograd("hit")], "AOTAutograd's cache: 1 hit"),
+        ([aotautograd("miss")] * 3, f"AOTAutograd's cache: 3 misses; {KEEP}"),
+        (
+            [aotautograd("bypass", **{s.AOTAUTOGRAD_CACHE_BYPASS_REASON: "Cannot cache a graph with ?"})],
+            "AOTAutograd's cache: 1 bypass (Cannot cache a graph with ?)",
+        ),
+        ([inductor("hit", **{s.INDUCTOR_CACHE_SAVED: 0.75})], "Inductor's cache: 1 hit, which saved 750 ms"),
+        ([inductor("hit"), inductor("miss")], f"Inductor's cache: 1 hit, 1 miss; {KEEP}"),
+        (
+            [inductor("bypass", **{s.INDUCTOR_CACHE_BYPASS_REASON: "freezing"})] * 2,
+            "Inductor's cache: 2 bypasses (freezing)",
+        ),
+    ],
+)
+def test_the_lines_of_torch_compiles_caches_say_what_they_saved_why_not_and_what_to_do(line, spans, expected):
+    assert line(*spans) == expected
+
+
+def test_what_hits_saved_is_not_said_of_misses(recording, said):
+    recording.span(*inductor("hit")[:1], 0, 10, {s.INDUCTOR_CACHE: "hit", s.INDUCTOR_CACHE_SAVED: 0.5})
+    recording.span(*inductor("miss")[:1], 10, 20, {s.INDUCTOR_CACHE: "miss", s.INDUCTOR_CACHE_SAVED: 0.5})
+    assert [(result.cache, result.outcome, result.count, result.saved_s) for result in said().cache] == [
+        ("inductor", "hit", 1, 0.5),
+        ("inductor", "miss", 1, None),
+    ]

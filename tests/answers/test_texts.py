@@ -3,7 +3,7 @@
 
 import pytest
 
-from torchspan.answers import _units as units
+from torchspan.answers import units
 from torchspan.answers.lines import cells, printable, shorten
 
 

@@ -116,7 +116,7 @@ def test_of_several_processes_the_program_is_the_one_that_the_run_names():
     )
 
 
-def test_of_a_program_that_is_no_python_program_the_first_process_counts():
+def test_of_a_program_in_another_language_the_first_process_counts():
     spans = (work("torch.compile_frame", 0.0, 1.0, pid=200), work("torch.compile_frame", 0.0, 0.5, pid=300))
     assert text(split(2.0, *spans)) == (
         "program 2.00 s: other compilation 1.00, rest 1.00\n"
@@ -124,7 +124,7 @@ def test_of_a_program_that_is_no_python_program_the_first_process_counts():
     )
 
 
-def test_a_span_of_the_programs_own_below_which_another_process_works_is_no_work_of_it():
+def test_a_span_of_the_programs_own_below_which_another_process_works_is_not_its_work():
     spans = (work("main", 0.0, 2.0, scope="app"), work("torch_tensorrt.compile", 0.5, 1.0, 1, pid=200))
     assert text(split(2.0, *spans, work("torch.export", 1.0, 1.5, 1))) == (
         "program 2.00 s: other compilation 0.50, rest 1.50\n"

@@ -1,73 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of traces, written by the real SDK and the real exporter, with ids and times that a test chooses."""
+"""The command line, and what it writes."""
 
-import itertools
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.id_generator import IdGenerator
 
-from support import steps
-from torchspan import cli, semconv
-from torchspan.sdk import FileSpanExporter
-
-START_NS = 1_795_257_760_000_000_000  # 2026-11-21 10:42:40 UTC
-
-
-class CountingIds(IdGenerator):
-    def __init__(self):
-        self._numbers = itertools.count(1)
-
-    def generate_span_id(self):
-        return next(self._numbers)
-
-    def generate_trace_id(self):
-        return 0xABC << 116 | next(self._numbers)
-
-
-class Recording:
-    """Spans with times in milliseconds since START_NS, written to `path` as they end."""
-
-    def __init__(self, path):
-        self.path = str(path)
-        resource = Resource.create({"service.name": "app.py"})
-        self._provider = TracerProvider(id_generator=CountingIds(), resource=resource, shutdown_on_exit=False)
-        self._provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(path)))
-
-    def span(
-        self,
-        name,
-        start_ms,
-        end_ms,
-        attributes=None,
-        *,
-        parent=None,
-        scope=semconv.SCOPE_NAME,
-        error=None,
-        description=None,
-        events=(),
-    ):
-        tracer = self._provider.get_tracer(scope)
-        context = trace.set_span_in_context(parent) if parent is not None else None
-        span = tracer.start_span(name, context, attributes=attributes, start_time=START_NS + round(start_ms * 1e6))
-        for event, facts in events:
-            span.add_event(event, facts, timestamp=START_NS + round(start_ms * 1e6))
-        if error is not None:
-            kind, message = error
-            span.set_status(trace.Status(trace.StatusCode.ERROR, description))
-            span.set_attribute(semconv.ERROR_TYPE, kind)
-            if message is not None:
-                event = {semconv.EXCEPTION_TYPE: kind, semconv.EXCEPTION_MESSAGE: message}
-                span.add_event("exception", event, timestamp=START_NS)
-        span.end(START_NS + round(end_ms * 1e6))
-        return span
+from support import first_screen, steps
+from support.recording import Recording
+from torchspan import cli
 
 
 @pytest.fixture
@@ -112,6 +55,12 @@ def shown(torchspan):
         return Shown(f"{screen}\n", waterfalls)
 
     return call
+
+
+@pytest.fixture
+def findings(shown):
+    """What the first screen says below a row about what happened, line by line: `findings(file)`."""
+    return lambda path, number=1: first_screen.findings(shown(path).screen.splitlines(), number)
 
 
 @pytest.fixture

@@ -127,7 +127,7 @@ def test_what_failed_and_limits_come_first_by_name_whatever_took_longest(run, sc
    RuntimeError in compile
 2  limited  model.py:30    ×1   10.0 ms  runs eagerly
    Recompile limit reached: size of argument x, axis 0 (4, then 7); calls with
-   others run eagerly until torch._dynamo.config.recompile_limit is larger:
+   others run eagerly until torch._dynamo.config.recompile_limit is larger, or
    torch._dynamo.mark_dynamic(x, 0)
 3  Fallen                  ×1   1.00 ms
    in PyTorch: aten.special_i1e ×1: no converter; register one, or replace the
@@ -140,7 +140,7 @@ def test_what_failed_and_limits_come_first_by_name_whatever_took_longest(run, sc
     )
 
 
-def test_of_more_findings_than_six_the_number_of_the_row_leads_to_all(run, shown):
+def test_of_more_findings_than_eight_the_number_of_the_row_leads_to_all(run, shown):
     for number in range(9):
         events = {s.CODE_FILE: "model.py", s.CODE_LINE: 40 + number, s.GRAPH_BREAK_CLASS: "other"}
         span = run.start("torch.compile_frame", 10 * number, {s.CODE_FUNCTION: "step", s.FRAME_OUTCOME: "compiled"})
@@ -157,10 +157,51 @@ def test_of_more_findings_than_six_the_number_of_the_row_leads_to_all(run, shown
    Graph break at model.py:42: other
    Graph break at model.py:43: other
    Graph break at model.py:44: other
-   4 further findings; show FILE 1 has all
+   Graph break at model.py:45: other
+   Graph break at model.py:46: other
+   2 further findings; show FILE 1 has all
 """
     )
     assert shown(run.path, 1).screen.splitlines()[-1] == "   Graph break at model.py:48: other"
+
+
+def test_what_failed_in_the_same_way_is_said_once_with_how_often(recording, findings):
+    place = {s.CODE_FILE: "model.py", s.CODE_LINE: 12, s.FAILED_OPERATOR: "torch.ops.aten.nonzero.default"}
+    for number, message in enumerate(("no luck", "no luck", "other")):
+        error = ("RuntimeError", message)
+        root = recording.span("torch_tensorrt.compile", number, number + 1, {s.MODEL_CLASS: "Net"}, error=error)
+        recording.span("torch_tensorrt.convert", number, number + 1, place, parent=root, error=error)
+    remedy = 'pass torch_executed_ops={"torch.ops.aten.nonzero.default"} to run it in'
+    assert findings(recording.path) == [
+        "RuntimeError in convert: no luck ×2",
+        "aten.nonzero at model.py:12",
+        remedy,
+        "PyTorch",
+        "RuntimeError in convert: other",
+        "aten.nonzero at model.py:12",
+        remedy,
+        "PyTorch",
+    ]
+
+
+def test_of_many_failures_the_findings_are_counted_and_not_their_lines(recording, findings):
+    for number in range(9):
+        place = {s.CODE_FILE: "model.py", s.CODE_LINE: number}
+        error = ("RuntimeError", f"number {number}")
+        recording.span("torch_tensorrt.compile", number, number + 1, {s.MODEL_CLASS: "Net", **place}, error=error)
+    assert findings(recording.path)[-3:] == [
+        "RuntimeError in compile: number 6",
+        "at model.py:6",
+        "2 further findings; show FILE 1 has all",
+    ]
+
+
+def test_the_name_of_the_row_is_left_out_of_its_findings_and_not_of_messages(recording, findings):
+    facts = {s.CODE_FUNCTION: "step", s.FRAME_OUTCOME: "fallen_back", s.COMPILE_FAILURE_TYPE: "TypeError"}
+    error = ("RuntimeError", "no luck in step")
+    root = recording.span("torch.compile_frame", 0, 10, facts)
+    recording.span("torch_tensorrt.convert", 0, 10, parent=root, error=error)
+    assert findings(recording.path) == ["RuntimeError in convert: no luck in step", "Fell back to eager: TypeError"]
 
 
 # --- functions --------------------------------------------------------------------------------------------------------
@@ -231,6 +272,49 @@ def test_compilations_for_which_a_request_waited_are_counted(run, screen):
     ]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "word"),
+    [
+        ("compiled", "compiled"),
+        ("skipped", "runs eagerly"),
+        ("limit", "runs eagerly"),
+        ("fallen_back", "runs eagerly"),
+        ("failed", "failed"),
+    ],
+)
+def test_how_a_frame_ended_is_one_or_two_words(run, screen, outcome, word):
+    frame(run, "step", 12, 0, 5, {s.FRAME_OUTCOME: outcome})
+    assert screen().splitlines()[1] == f"1  step  model.py:12    ×1   5.00 ms  {word}"
+
+
+def test_the_rest_of_a_function_with_nothing_left_to_compile_has_no_word(run, screen):
+    frame(run, "step", 12, 0, 5)
+    frame(run, "torch_dynamo_resume_in_step_at_14", 14, 5, 6, {s.FRAME_OUTCOME: "skipped"})
+    assert screen().splitlines()[1] == "1  step  model.py:12    ×2   6.00 ms  compiled"
+
+
+def test_how_much_runs_in_tensorrt_is_the_outcome_also_below_a_frame(run, screen):
+    counts = {s.OPERATORS_TOTAL: 61, s.OPERATORS_TENSORRT: 58}
+    run.span("torch_tensorrt.compile", 0, 5, {s.MODEL_CLASS: "ConvNet", **counts})
+    outer = run.start("torch.compile_frame", 10, {s.CODE_FUNCTION: "forward", s.FRAME_OUTCOME: "compiled"})
+    run.span("torch_tensorrt.compile", 10, 12, counts, parent=outer)
+    run.end(outer, 13)
+    assert [line for line in screen().splitlines() if line[0].isdigit()] == [
+        "1  ConvNet              ×1   5.00 ms  58 of 61 ops in TensorRT",
+        "2  forward              ×1   3.00 ms  58 of 61 ops in TensorRT",
+    ]
+
+
+def test_a_compilation_that_raised_failed(recording, shown):
+    recording.span("torch_tensorrt.compile", 0, 5, {s.MODEL_CLASS: "Net"}, error=("RuntimeError", "no luck"))
+    recording.span(
+        "torch_tensorrt.compile", 10, 15, {s.MODEL_CLASS: "Net", s.OPERATORS_TOTAL: 3, s.OPERATORS_TENSORRT: 3}
+    )
+    assert shown(recording.path).screen.splitlines()[1] == (
+        "1  Net                  ×2   10.0 ms  failed, 3 of 3 ops in TensorRT"
+    )
+
+
 def test_what_did_not_end_took_at_least_so_long(run, screen):
     build = run.start("tensorrt.build_engine", 0)
     run.heartbeat(build, 7000, "tensorrt.build_engine", 6780)
@@ -285,7 +369,7 @@ def test_different_outcomes_are_named_up_to_five(run, screen):
     ]
 
 
-def test_a_request_that_failed_beside_its_compilation_has_a_row_too(run, screen):
+def test_a_request_that_failed_around_its_compilation_has_a_row_too(run, screen):
     request = run.start("GET /predict", 0, {s.ERROR_TYPE: "ValueError"}, kind=SpanKind.SERVER)
     frame(run, "step", 12, 0, 50, parent=request)
     run.end(request, 60)
@@ -352,7 +436,7 @@ def test_a_number_without_a_row_is_an_error_with_those_that_there_are(run, torch
 
 
 @pytest.mark.parametrize("digits", [400, 5000])
-def test_a_number_that_no_row_can_have_is_a_file_that_is_not_there(run, torchspan, digits):
+def test_a_number_that_no_row_can_have_is_a_file_that_does_not_exist(run, torchspan, digits):
     two_parts(run)
     status, out, err = torchspan("show", run.path, "9" * digits)
     assert (status, out) == (2, "")
@@ -396,7 +480,7 @@ def test_each_part_with_an_error_is_drawn_and_none_without(run, shown):
     ]
 
 
-def test_without_an_error_errors_says_so(run, torchspan):
+def test_without_an_error_errors_prints_that_nothing_failed(run, torchspan):
     frame(run, "again", 20, 100, 110, again(7))
     assert torchspan("show", run.path, "--errors") == (0, "nothing failed, and no limit was reached\n", "")
 
@@ -437,7 +521,7 @@ def test_a_file_without_a_run_is_drawn_as_a_whole(recording, torchspan):
     ]
 
 
-def test_traces_beside_a_run_are_counted_and_drawn_with_all(run, shown, tmp_path):
+def test_traces_of_no_run_are_counted_and_drawn_with_all(run, shown, tmp_path):
     two_parts(run)
     other = RunRecording(tmp_path / "other.jsonl", run_id="", first_id=500)
     other.span("alone", 0, 10)
@@ -483,6 +567,63 @@ def test_no_line_is_wider_than_the_terminal_also_in_a_pipe_and_in_ascii(run, she
         written_out = out if encoding == "utf-8" else out.encode().decode("unicode_escape")
         wide = {line.strip() for line in written_out.splitlines() if columns(line) > width}
         assert wide <= {"torch._dynamo.mark_dynamic(x, 0)"}, "code to copy is left to the terminal to wrap"
+
+
+def findings_of_every_kind(recording):
+    """A compilation that failed in an operator of a function with a long name, with a fallback, breaks, sizes and caches."""
+    function = {
+        s.CODE_FILE: "/srv/app/models/transformer.py",
+        s.CODE_LINE: 12,
+        s.CODE_FUNCTION: "forward_of_everything",
+    }
+    event = {**function, s.GRAPH_BREAK_CLASS: "builtin", s.GRAPH_BREAK_SKIPS: True}
+    sizes = {s.OUTSIDE_PATHS: ["past[0][1]"], s.OUTSIDE_AXES: [2], s.OUTSIDE_SIZES: [4097]}
+    ranges = {s.OUTSIDE_MINIMUMS: [1], s.OUTSIDE_MAXIMUMS: [4096]}
+    events = [(s.GRAPH_BREAK_EVENT, event), (s.OUTSIDE_EVENT, {**sizes, **ranges})]
+    limited = {**function, **again(7), **LIMIT, s.AOTAUTOGRAD_CACHE: "miss", s.INDUCTOR_CACHE: "bypass"}
+    outer = recording.span("torch.compile_frame", 0, 9000, limited, events=events)
+    fallback = {
+        s.FALLBACK_REASON_CLASSES: [FallbackReason.VALIDATOR_REFUSED],
+        s.FALLBACK_OPERATOR_NAMES: ["torch.ops.aten.bitwise_and.Tensor", "torch.ops.aten.scaled_dot_product.default"],
+        s.FALLBACK_OPERATOR_COUNTS: [2, 1],
+        s.FALLBACK_OPERATOR_REASONS: [FallbackReason.VALIDATOR_REFUSED] * 2,
+        s.FALLBACK_OPERATOR_PLACES: ["/srv/app/models/transformer.py:20", "/srv/app/models/transformer.py:31"],
+        s.FALLBACK_OPERATOR_PLACE_COUNTS: [2, 1],
+        s.REFUSED_OPERATORS: ["torch.ops.aten.bitwise_and.Tensor"],
+        s.REFUSED_VALIDATORS: ["torch_tensorrt.dynamo.conversion.aten_ops_converters.bitwise_type_validator"],
+        s.REFUSED_ARGUMENTS: ["self: int32, other: int32"],
+    }
+    compiled = recording.span("torch_tensorrt.compile", 0, 8000, fallback, parent=outer)
+    error = ("NotImplementedError", "This is only available in other environments, for a long reason that is given")
+    engine = {s.ENGINE_NAME: "_run_on_acc_0", s.ENGINE_MODULES: ["encoder.layers.0.attention", "encoder.layers.11"]}
+    cache = {s.CACHE_RESULT: "rejected", s.CACHE_REASON: "engine_unreadable"}
+    failed = {**function, s.FAILED_OPERATOR: "torch.ops.aten.nonzero.default", s.FAILED_NODE_NAME: "nonzero"}
+    converted = recording.span("torch_tensorrt.convert", 0, 7000, {**engine, **cache}, parent=compiled)
+    recording.span("torch_tensorrt.construct_network", 0, 6000, failed, parent=converted, error=error)
+    recording.span("torch_tensorrt.convert", 7000, 8000, engine, parent=compiled)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_findings_of_every_kind_have_no_line_wider_than_the_terminal_but_code(recording, torchspan, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    findings_of_every_kind(recording)
+    for words in ([], ["1"], ["--errors"], ["--all"]):
+        lines = torchspan("show", recording.path, *words)[1].splitlines()
+        assert {line.strip() for line in lines if columns(line) > width} <= {
+            "torch._dynamo.mark_dynamic(x, 0)",
+            'torch_executed_ops={"torch.ops.aten.nonzero.default"}',
+        }
+        text = " ".join(" ".join(lines).split())
+        for begin in (
+            "in PyTorch: ",
+            "NotImplementedError in ",
+            "Recompile limit reached: ",
+            "Graph break at ",
+            "1 call has 4097 ",
+        ):
+            assert begin in text
+        for name in ("engine", "AOTAutograd's", "Inductor's"):
+            assert f" {name} cache: " in text
 
 
 def columns(line):

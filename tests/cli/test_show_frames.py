@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of torch.compile in the waterfall."""
+"""Frames of torch.compile in the waterfall, and Dynamo's own share of the time below it."""
 
 from torchspan import semconv as s
 
+FORWARD = {s.CODE_FUNCTION: "forward", s.COMPILE_ID: "0/0", s.FRAME_OUTCOME: "compiled"}
+SIZE = "tensor 'x' size mismatch at index 0. expected 3, actual 4"
 
-def test_the_line_of_a_frame_names_the_function_and_why_it_was_compiled_again(recording, shown):
-    facts = {s.CODE_FUNCTION: "forward", s.COMPILE_ID: "0/1", s.FRAME_OUTCOME: "compiled"}
-    reason = "tensor 'x' size mismatch at index 0. expected 3, actual 4"
-    frame = recording.span(
-        "torch.compile_frame", 0, 100, {**facts, s.RECOMPILE_CLASS: "size", s.RECOMPILE_REASON: reason}
-    )
+
+def test_the_line_of_a_frame_names_the_function_and_why_it_was_compiled_again(recording, shown, findings):
+    again = {s.COMPILE_ID: "0/1", s.RECOMPILE_CLASS: "size", s.RECOMPILE_REASON: SIZE}
+    frame = recording.span("torch.compile_frame", 0, 100, {**FORWARD, **again})
     phase = {s.COMPILE_PHASE_NAME: "backend_compile"}
     backend = recording.span("torch.compile_phase backend_compile", 0, 60, phase, parent=frame)
     inside = {s.COMPILE_PHASE_NAME: "inductor_compile"}
@@ -20,10 +20,13 @@ def test_the_line_of_a_frame_names_the_function_and_why_it_was_compiled_again(re
         "└─ torch.compile_phase backend_compile                ██████████         60.0 ms",
         "   └─ inductor_compile                                ██████             40.0 ms",
         "Own time  compile_frame 40.0 ms 40 %, inductor_compile 40.0 ms 40 %,",
-        "          backend_compile 20.0 ms 20 %; phases: docs/reference/compile-phases.md",
-        "Dynamo    40 % of this frame is Dynamo itself",
-        "          Recompiled in forward: size of argument x, axis 0 (3, then 4):",
-        "          torch._dynamo.mark_dynamic(x, 0)",
+        "          backend_compile 20.0 ms 20 %",
+        "          phases: docs/reference/compile-phases.md",
+        "          40 % of this frame is Dynamo itself",
+    ]
+    assert findings(recording.path) == [
+        "Recompiled: size of argument x, axis 0 (3, then 4):",
+        "torch._dynamo.mark_dynamic(x, 0)",
     ]
 
 
@@ -43,3 +46,32 @@ def test_a_wait_says_for_which_frames_another_thread_was_waited(recording, shown
         "torch.compile_wait · for 0/0, 1/0",
         "torch.compile_wait",
     ]
+
+
+# --- Dynamo's own share -----------------------------------------------------------------------------------------------
+def call(recording, *, frame_ms, backend_ms, **more):
+    """A request of 100 ms with one frame."""
+    root = recording.span("GET /", 0, 100)
+    frame = recording.span("torch.compile_frame", 0, frame_ms, {**FORWARD, **more}, parent=root)
+    tracing = {s.COMPILE_PHASE_NAME: "bytecode_tracing"}
+    recording.span("torch.compile_phase bytecode_tracing", 0, 20, tracing, parent=frame)
+    backend = {s.COMPILE_PHASE_NAME: "backend_compile"}
+    span = recording.span("torch.compile_phase backend_compile", 20, 20 + backend_ms, backend, parent=frame)
+    inside = {s.COMPILE_PHASE_NAME: "inductor_compile"}
+    recording.span("torch.compile_phase inductor_compile", 20, 20 + backend_ms, inside, parent=span)
+
+
+def test_what_of_a_first_call_is_not_the_backends_is_dynamo_itself(recording, torchspan):
+    call(recording, frame_ms=95, backend_ms=50)
+    assert "          45 % of the first call is Dynamo itself" in torchspan("show", recording.path)[1].splitlines()
+
+
+def test_a_call_that_compiles_again_is_not_called_the_first(recording, torchspan):
+    call(recording, frame_ms=95, backend_ms=50, **{s.RECOMPILE_CLASS: "size", s.RECOMPILE_REASON: SIZE})
+    assert "          45 % of this call is Dynamo itself" in torchspan("show", recording.path)[1].splitlines()
+
+
+def test_a_small_share_is_not_said(recording, torchspan):
+    root = recording.span("GET /", 0, 100)
+    recording.span("torch.compile_frame", 0, 9, FORWARD, parent=root)
+    assert "Dynamo" not in torchspan("show", recording.path)[1]

@@ -165,8 +165,8 @@ def test_a_chain_of_60000_spans_is_drawn(written):
         "   time: work 2.00 ms",
     ]
     assert lines[5].endswith(" · 60000 spans")
-    assert lines[-3].strip(" …") == "59979 spans inside"
-    assert lines[-1] == "Fallback  no converter; register one, or replace the op"
+    assert lines[-2].strip(" …") == "59979 spans inside"
+    assert lines[-1] == "Own time  work 2.00 ms 100 %"
 
 
 def held_bytes(path):

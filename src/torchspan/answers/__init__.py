@@ -13,7 +13,7 @@ Reading files needs neither the OpenTelemetry SDK nor torch.
 
 # General layout, in the direction of the data: `torchspan.traces` (files to spans to trees) -> `whole_texts`, `printable_spans` (texts that can be
 # drawn) -> findings as data (`_findings`) by subject: `_frame_answer`, `_fallback_answer`, `_cache_answer`, `_error_answer`, `_limit_answer`,
-# `_stages`; `_compiled` (a row for everything that was compiled), `_time_split` -> lines: `_table`, `_trace_answers`, `_labels` and
+# `_stages`; `_compiled` (a row for everything that was compiled), `_time_split` -> lines: `_table`, `_labels` and
 # `_folded_rows` (what a line says and which there are), `_render` (lines of a given width), `drawing` (their order) -> `_report`.
 
 from torchspan.answers._compiled import Compiled

@@ -102,7 +102,8 @@ def _compile_cache_results(nodes: list[Node]) -> Iterator[CacheResult]:
         lookups = [lookup for lookup in attributes if outcome_key in lookup]
         counts = Counter((str(lookup[outcome_key]), str(lookup.get(reason_key, ""))) for lookup in lookups)
         for (outcome, reason), count in sorted(counts.items()):
-            saved = [number(lookup, saved_key) or 0.0 for lookup in lookups if outcome == "hit" and saved_key in lookup]
+            hits = [lookup for lookup in lookups if outcome == lookup[outcome_key] == "hit" and saved_key in lookup]
+            saved = [number(hit, saved_key) or 0.0 for hit in hits]
             said = f", which saved {duration(sum(saved) * 1e9)}" if saved else f" ({reason})" if reason else ""
             yield CacheResult(
                 sentence_pieces=words(f"{plural(count, outcome, _PLURALS.get(outcome, outcome))}{said}"),

@@ -64,7 +64,14 @@ class RunFacts:
 
     @classmethod
     def of(cls, run: Run) -> RunFacts:
-        """The facts of a run."""
+        """The facts of a run.
+
+        Args:
+            run: A program that ran under `torchspan run`.
+
+        Returns:
+            Its facts.
+        """
         started = dt.datetime.fromtimestamp(run.span.start_ns // 1_000_000_000, dt.timezone.utc)
         code = number(run.span.attributes, semconv.PROCESS_EXIT_CODE)
         return cls(
@@ -109,7 +116,14 @@ class Answers:
 
     @classmethod
     def of(cls, drawing: Drawing) -> Answers:
-        """The answers of what is drawn."""
+        """The answers of what is drawn.
+
+        Args:
+            drawing: What is drawn.
+
+        Returns:
+            The answers.
+        """
         nodes = [node for section in drawing.sections for trace in section.traces for node in trace.nodes()]
         runs = [section.run for section in drawing.sections if section.run is not None]
         dynamo = frame_findings(nodes)
@@ -196,6 +210,9 @@ class TraceReport(Report):
 
     Attributes:
         file: The files as they were read, with what could not be read.
+
+    Args:
+        texts: Whether sentences have the whole texts of messages, if a file has them.
     """
 
     def __init__(self, file: TraceFile, *, texts: bool = False) -> None:

@@ -17,7 +17,7 @@ from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowe
 from torchspan.answers.units import duration, plural, times
 
 MOST_ROWS = 10
-_MOST_PARAGRAPHS = 8
+_MOST_FINDINGS = 8
 """Of a row; the others are counted."""
 _NUMBER, _TIMES, _TIME, _NARROWEST = 3, 6, 10, 24
 _TITLE, _TITLE_OF_OTHERS = "what was compiled", "what was recorded"
@@ -26,9 +26,8 @@ _NOTABLE = 0.1
 """The share of the time of all rows from which on a row says where its time went."""
 _LARGEST = 3
 """Stages that a row names."""
-
-
-_Styled = tuple[Paragraph, Style]
+_Styled = tuple[tuple[Paragraph, ...], Style]
+"""The paragraphs of one finding."""
 
 
 def table(rows: Sequence[tuple[int, Compiled]], width: int, *, whole: bool = False) -> Iterator[Line]:
@@ -48,9 +47,11 @@ def table(rows: Sequence[tuple[int, Compiled]], width: int, *, whole: bool = Fal
     yield [(f"{columns.indent}{pad(heading, columns.name)}{'times':>{columns.times}}{'time':>{_TIME}}", Style.DIM)]
     whole_ns = sum(row.ns for _, row in rows)
     for number, row in shown:
-        most = None if whole else _MOST_PARAGRAPHS
-        paragraphs = [*_first(row, number, most), *_slowest_engine(row), *_longest_stages(row, whole_ns)]
-        yield from _row(number, row, columns, width, paragraphs)
+        yield from _row(number, row, columns, width)
+        times_of_row = (*_slowest_engine(row), *_longest_stages(row, whole_ns)), Style.PLAIN
+        for paragraphs, style in (*_first(row, number, None if whole else _MOST_FINDINGS), times_of_row):
+            for text in (text for paragraph in paragraphs for text in flowed(paragraph, width - columns.number)):
+                yield [(columns.indent, Style.PLAIN), (text, style)]
     if rest:
         end = columns.end(in_rest, duration(sum(row.ns for _, row in rest)))
         yield [(f"{columns.indent}{pad(shorten(summary, columns.name), columns.name)}{end}", Style.PLAIN)]
@@ -93,7 +94,7 @@ def _name(row: Compiled) -> str:
     return f"{row.name}  {row.place}" if row.place else row.name
 
 
-def _row(number: int, row: Compiled, columns: _Columns, width: int, paragraphs: Iterable[_Styled]) -> Iterator[Line]:
+def _row(number: int, row: Compiled, columns: _Columns, width: int) -> Iterator[Line]:
     style = Style.ERROR if row.has_errors else Style.STRONG
     name = pad(shorten(_name(row), columns.name), columns.name)
     end = columns.end(times(row.count), row.time)
@@ -103,27 +104,23 @@ def _row(number: int, row: Compiled, columns: _Columns, width: int, paragraphs: 
     else:
         yield [(begin, Style.DIM), (name, style), (end, Style.PLAIN)]
         yield from ([(f"{indent}{piece}", Style.PLAIN)] for piece in broken(row.outcome, width - columns.number))
-    for paragraph, style in paragraphs:
-        for text in flowed(_without_name(paragraph, row.name), width - columns.number):
-            yield [(indent, Style.PLAIN), (text, style)]
 
 
 def _first(row: Compiled, number: int, most: int | None) -> Iterator[_Styled]:
-    """The first `most` paragraphs about what happened; the others are counted."""
-    paragraphs = list(_counted(_paragraphs(row.findings)))
-    if most is None or len(paragraphs) <= most:
-        yield from paragraphs
+    """The first `most` findings; the others are counted."""
+    findings = list(_counted(_said(row.findings, row.name)))
+    if most is None or len(findings) <= most:
+        yield from findings
         return
-    yield from paragraphs[: most - 1]
-    more = plural(len(paragraphs) - most + 1, "further finding")
-    yield words(f"{more}; show FILE {number} has all"), Style.PLAIN
+    yield from findings[: most - 1]
+    more = plural(len(findings) - most + 1, "further finding")
+    yield (words(f"{more}; show FILE {number} has all"),), Style.PLAIN
 
 
-def _counted(paragraphs: Iterable[_Styled]) -> Iterator[_Styled]:
-    """The paragraphs, equal ones once with how often they occur."""
-    counts = Counter(paragraphs)
-    for (paragraph, style), count in counts.items():
-        yield (*paragraph, times(count)) if count > 1 else paragraph, style
+def _counted(findings: Iterable[_Styled]) -> Iterator[_Styled]:
+    """The findings, equal ones once with how often they occur."""
+    for ((first, *details), style), count in Counter(findings).items():
+        yield ((*first, times(count)) if count > 1 else first, *details), style
 
 
 def _without_name(paragraph: Paragraph, name: str) -> Paragraph:
@@ -135,8 +132,8 @@ def _without_name(paragraph: Paragraph, name: str) -> Paragraph:
     return paragraph
 
 
-def _paragraphs(findings: Sequence[Finding]) -> Iterator[_Styled]:
-    """What a row says, operators that fell back for one reason together."""
+def _said(findings: Sequence[Finding], name: str) -> Iterator[_Styled]:
+    """What the findings of a row with this name say, operators that fell back for one reason together."""
     reasons: dict[str, list[Fallback]] = {}
     caches: dict[str, list[CacheResult]] = {}
     for finding in findings:
@@ -148,24 +145,22 @@ def _paragraphs(findings: Sequence[Finding]) -> Iterator[_Styled]:
         if isinstance(finding, Fallback):
             same = reasons.pop(finding.reason, None)
             if same is not None:
-                yield ("in", "PyTorch:", *together(same)), Style.FALLBACK
-                yield from ((detail, Style.FALLBACK) for detail in finding.details)
+                yield (("in", "PyTorch:", *together(same)), *finding.details), Style.FALLBACK
         elif isinstance(finding, Failure) and not finding.is_caught:
-            paragraphs = (finding.sentence_pieces, *finding.details, finding.remedy_pieces)
-            yield from ((paragraph, Style.ERROR) for paragraph in paragraphs if paragraph)
+            yield tuple(filter(None, (finding.sentence_pieces, *finding.details, finding.remedy_pieces))), Style.ERROR
         elif not isinstance(finding, CacheResult):
-            yield finding.paragraph, Style.FALLBACK
+            yield (_without_name(finding.paragraph, name),), Style.FALLBACK
     for cache, results in caches.items():
-        yield (*words(f"{_CACHES.get(cache, cache)} cache:"), *cache_together(results)), Style.PLAIN
+        yield ((*words(f"{_CACHES.get(cache, cache)} cache:"), *cache_together(results)),), Style.PLAIN
 
 
-def _slowest_engine(row: Compiled) -> Iterator[_Styled]:
+def _slowest_engine(row: Compiled) -> Iterator[Paragraph]:
     if len(row.engines) > 1:
         slowest = row.engines[0].sentence.removeprefix(f"{row.name} · ")
-        yield words(f"slowest of {len(row.engines)} engines: {slowest}"), Style.PLAIN
+        yield words(f"slowest of {len(row.engines)} engines: {slowest}")
 
 
-def _longest_stages(row: Compiled, whole_ns: int) -> Iterator[_Styled]:
+def _longest_stages(row: Compiled, whole_ns: int) -> Iterator[Paragraph]:
     """The stages that took longest, and what would make the first of those shorter for which that is known.
 
     Nothing for a row that took little of the time, and for one whose own line says it.
@@ -177,8 +172,8 @@ def _longest_stages(row: Compiled, whole_ns: int) -> Iterator[_Styled]:
     said = [f"{stage.name} {duration(stage.s * 1e9)}" for stage in work]
     said += [f"in workers {stage.name} {duration(stage.s * 1e9)}" for stage in in_workers]
     if said:
-        yield ("time:", *listed(said)), Style.PLAIN
+        yield ("time:", *listed(said))
     for stage in [*work, *in_workers]:
         if stage.remedy_pieces and stage.s * 1e9 >= max(NOTABLE * row.ns, NOTABLE_NS):
-            yield (f"{stage.name}:", *stage.remedy_pieces), Style.PLAIN
+            yield (f"{stage.name}:", *stage.remedy_pieces)
             return

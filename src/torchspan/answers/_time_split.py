@@ -49,6 +49,12 @@ class TimeSplit:
 
         Imports are those that torchspan reports; an import inside a compilation counts as import, a build inside of one as build.
         Of runs only the sum is known.
+
+        Args:
+            run: A program that ran under `torchspan run`.
+
+        Returns:
+            The split.
         """
         by_thread = _by_thread(run)
         parts_ns = _split(by_thread.pop(_main_thread(run, by_thread), {}))
@@ -62,7 +68,14 @@ class TimeSplit:
         return cls(run.span.duration_ns / 1e9, {name: ns / 1e9 for name, ns in parts.items()}, runs_ns / 1e9, elsewhere)
 
     def lines(self, width: int) -> Iterator[Line]:
-        """`program 6.00 s: builds 0.95, other compilation 0.30, imports 2.90, runs 1.20, rest 0.65`, and of other threads."""
+        """`program 6.00 s: builds 0.95, other compilation 0.30, imports 2.90, runs 1.20, rest 0.65`, and of other threads.
+
+        Args:
+            width: Columns of the terminal.
+
+        Yields:
+            Each line.
+        """
         said = {name: s for name, s in self.parts.items() if s > 0 or name == "rest"}
         runs = self.parts["runs"]
         summed = f" (runs of all threads summed: {self.runs_s:.2f} s)" if self.runs_s > _NOTABLE * runs else ""

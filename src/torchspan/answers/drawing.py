@@ -115,6 +115,8 @@ class Drawing:
     def _blocks(self, width: int, choice: Choice) -> Iterator[Iterable[Line]]:
         for section in self.sections:
             rows = [(number, row) for number, row in section.rows if _is_wanted(number, row, choice)]
+            if not rows and section.run is None and choice.number is None and not choice.only_errors:
+                rows = list(section.rows)  # imports alone, which no split of the time has
             if choice.only_errors and not rows:
                 yield [[("nothing failed, and no limit was reached", Style.PLAIN)]]
                 continue

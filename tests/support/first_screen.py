@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first screen of `torchspan show`, taken apart."""
+
+from itertools import takewhile
+
+
+def findings(lines, number=1):
+    """What lines below a row say about what happened, without the indent; not where the time went."""
+    begin = next(index for index, line in enumerate(lines) if line.startswith(f"{number} "))
+    below = [line[3:] for line in takewhile(lambda line: line.startswith("   "), lines[begin + 1 :])]
+    return list(takewhile(lambda line: not line.startswith(("slowest of ", "time: ")), below))
