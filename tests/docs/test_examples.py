@@ -337,7 +337,7 @@ def test_warm_start(trace):
         "cold: n s, autograd_cache_miss: 1 autograd_cache_saved: 1\nwarm: n s, autograd_cache_hit: 1\n"
     )
     frames = [span.attributes for span in file.find("torch.compile_frame")]
-    assert [frame["torch.compile.cache.aotautograd"] for frame in frames] == ["miss", "hit"]
+    assert [frame["torch.compile.aotautograd_cache.result"] for frame in frames] == ["miss", "hit"]
 
 
 @pytest.mark.slow

@@ -73,7 +73,8 @@ def test_the_picture_of_the_readme_has_the_row_and_the_spans_of_the_demo(reader)
 
 
 PRINTED = pages.Printed(
-    "trace 0123456789abcdef0123456789abcdef · 47 spans\n├─ compile  ███   2.77 s\n│  8 of 9 ops\n└─ run  █  12 µs\n",
+    "trace 0123456789abcdef0123456789abcdef · 47 spans\n├─ compile  ███   2.77 s\n│  8 of 9 ops\n└─ run  █  12 µs\n"
+    "slowest of 2 engines: head: 90 ms, 12 kB\n",
     "warning\n",
 )
 
@@ -85,6 +86,7 @@ PRINTED = pages.Printed(
         "│  7 of 9 …\n",
         "├─ compile  7 of 9 ops  █  3 s\n└─ run  ▏ 1 s\n",
         "trace fedcba9876543210fedcba9876543210 · 50 spans\n",
+        "slowest of 3 engines: deep.0 … deep.11: 1 s, 2 MB\n",
         "warning\n",
         "",
     ],
@@ -93,6 +95,7 @@ PRINTED = pages.Printed(
         "the rest of a line left out",
         "a detail on the line itself",
         "other figures",
+        "another slowest engine",
         "the other stream",
         "nothing",
     ],

@@ -154,7 +154,8 @@ def missing(shown, printed):
     """The first line of a page's output that a program did not print after the lines before it; None if it printed all.
 
     shown: the page's block; a page may leave lines out, and `…` at the end of a line stands for its rest. printed: a Printed;
-    all lines have to come from one of its two streams. Bars, durations, other figures and identifiers are not compared.
+    all lines have to come from one of its two streams. Bars, durations, other figures and identifiers are not compared, nor which engine
+    is the slowest.
     """
     lines = shown.splitlines()
     found = max(_found(lines, stream) for stream in (printed.out, printed.err))
@@ -190,6 +191,7 @@ def _stable(line):
     """A line without what another run prints otherwise."""
     line = re.sub(r"\b[0-9a-f]{16,}\b", "#", line)
     line = re.sub(r"[\u2580-\u259f]+", "", line)
+    line = re.sub(r"(slowest of \d+ engines:) .*:", r"\1", line)
     line = re.sub(r"\d[\d.,]*(?:e-?\d+)? ?(?:ns|µs|ms|s|min|h)\b(?: \d\d s)?", "# s", line)
     line = re.sub(r"\d[\d.,]*", "#", line)
     line = re.sub(r"# (?:k|M|G)B\b", "# B", line)

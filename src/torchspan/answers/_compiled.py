@@ -135,8 +135,14 @@ class Compiled:
             any(isinstance(finding, Recompile) for finding in self.findings),
             any(isinstance(finding, (Break, Sizes)) for finding in self.findings),
             self.is_compilation,
+            not self.is_import,
             self.ns,
         )
+
+    @property
+    def is_import(self) -> bool:
+        """Whether there is nothing but imports."""
+        return all(node.span.name == phase.IMPORT.name for node in self.every)
 
     @property
     def has_errors(self) -> bool:

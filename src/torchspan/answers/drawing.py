@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from torchspan import phase
 from torchspan.answers import _labels
 from torchspan.answers._compiled import Compiled, compiled
 from torchspan.answers._first_screen import MOST_ROWS, table
@@ -27,7 +26,7 @@ _EMPTY: Line = [("", Style.PLAIN)]
 
 
 @dataclass(frozen=True)
-class Selection:
+class DrawingOptions:
     """What of a drawing is wanted.
 
     Args:
@@ -101,18 +100,18 @@ class Drawing:
         """The rows of all sections with their numbers, from 1."""
         return [row for section in self.sections for row in section.rows]
 
-    def lines(self, width: int, choice: Selection | None = None) -> Iterator[Line]:
+    def lines(self, width: int, choice: DrawingOptions | None = None) -> Iterator[Line]:
         """The lines, none wider than `width` columns except for code to copy."""
-        choice = choice or Selection()
+        choice = choice or DrawingOptions()
         blocks = self._slowest(choice.slowest, width) if choice.slowest else self._blocks(width, choice)
         for index, block in enumerate(blocks):
             yield from [_EMPTY] if index else []
             yield from block
-        if self.left_out and choice == Selection():
+        if self.left_out and choice == DrawingOptions():
             line = f"{' and '.join(self.left_out)} in the file; show --all draws everything"
             yield from [_EMPTY, *([(text, Style.STRONG)] for text in broken(line, width))]
 
-    def _blocks(self, width: int, choice: Selection) -> Iterator[Iterable[Line]]:
+    def _blocks(self, width: int, choice: DrawingOptions) -> Iterator[Iterable[Line]]:
         for section in self.sections:
             rows = [(number, row) for number, row in section.rows if _is_wanted(number, row, choice)]
             if not rows and section.run is None and choice.number is None and not choice.only_errors:
@@ -127,7 +126,7 @@ class Drawing:
             yield from self._waterfalls(section, rows, width, choice)
 
     def _first_screen(
-        self, section: Section, rows: Sequence[tuple[int, Compiled]], width: int, choice: Selection
+        self, section: Section, rows: Sequence[tuple[int, Compiled]], width: int, choice: DrawingOptions
     ) -> Iterator[Line]:
         run = section.run
         if run is None:
@@ -140,7 +139,7 @@ class Drawing:
         yield from TimeSplit.of(run).lines(width)
 
     def _waterfalls(
-        self, section: Section, rows: Sequence[tuple[int, Compiled]], width: int, choice: Selection
+        self, section: Section, rows: Sequence[tuple[int, Compiled]], width: int, choice: DrawingOptions
     ) -> Iterator[Iterable[Line]]:
         """The waterfalls of the wanted rows, in the order of the rows; of the first row if none has news."""
         numbers: dict[int, list[int]] = {}
@@ -200,16 +199,16 @@ def _text(node: Node) -> str:
     return _labels.SEPARATOR.join(filter(None, _labels.label(node)))
 
 
-def _is_wanted(number: int, row: Compiled, choice: Selection) -> bool:
+def _is_wanted(number: int, row: Compiled, choice: DrawingOptions) -> bool:
     """Whether the row is drawn. Rows of imports alone are, where all are: the split of the time has their sum."""
     if choice.number is not None:
         return choice.number == number
     if choice.only_errors:
         return row.has_errors
-    return choice.unfolds or any(node.span.name != phase.IMPORT.name for node in row.every)
+    return choice.unfolds or not row.is_import
 
 
-def _of_row(row: Compiled, choice: Selection) -> list[Trace]:
+def _of_row(row: Compiled, choice: DrawingOptions) -> list[Trace]:
     if choice.unfolds or choice.draws_all:
         return row.traces
     return row.traces[:MOST_PARTS] if choice.number else [row.worst()]

@@ -14,7 +14,7 @@ from typing import BinaryIO, TypeVar
 
 from torchspan._files.opening import open_own
 from torchspan.answers import Answers
-from torchspan.answers.drawing import Drawing, Selection
+from torchspan.answers.drawing import Drawing, DrawingOptions
 from torchspan.answers.lines import printable
 from torchspan.answers.units import plural
 from torchspan.answers.whole_texts import with_texts
@@ -132,11 +132,13 @@ def _numbered(paths: list[str]) -> tuple[list[str], int | None]:
     return paths, None
 
 
-def _choice(arguments: argparse.Namespace, drawing: Drawing, number: int | None, paths: Sequence[str]) -> Selection:
+def _choice(
+    arguments: argparse.Namespace, drawing: Drawing, number: int | None, paths: Sequence[str]
+) -> DrawingOptions:
     parts = len(drawing.rows)
     if number is not None and not 1 <= number <= parts:
         raise CommandError(f"no part {number} in {printable(_names(paths))}; it has parts 1 to {parts}", 2)
-    return Selection(
+    return DrawingOptions(
         number,
         unfolds=arguments.all,
         draws_all=bool(arguments.trace),
@@ -145,7 +147,7 @@ def _choice(arguments: argparse.Namespace, drawing: Drawing, number: int | None,
     )
 
 
-def _draw(drawing: Drawing, choice: Selection, file: str | None, inputs: Sequence[str]) -> None:
+def _draw(drawing: Drawing, choice: DrawingOptions, file: str | None, inputs: Sequence[str]) -> None:
     terminal = Terminal(sys.stdout)
     lines = drawing.lines(terminal.width, choice)
     if file is None:
