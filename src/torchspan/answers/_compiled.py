@@ -141,7 +141,7 @@ class Compiled:
 
     @property
     def is_import(self) -> bool:
-        """Whether there is nothing but imports."""
+        """Whether it consists of imports alone."""
         return all(node.span.name == phase.IMPORT.name for node in self.every)
 
     @property
