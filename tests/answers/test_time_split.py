@@ -25,7 +25,7 @@ def work(name, start, end, parent=None, *, pid=MAIN, thread=None, scope="torchsp
 
 
 def split(seconds, *spans, runs=None, pid=MAIN, **more):
-    """The split of a run of so many seconds."""
+    """The split of a run of so many seconds. more: attributes of its span."""
     attributes = {"torchspan.run.pid": pid, **({} if runs is None else {"torchspan.run.engines.time": runs}), **more}
     run = Span("ab" * 16, "ff" * 8, "", "torchspan.run", START_NS, START_NS + round(seconds * 1e9), attributes)
     made = [span(number) for number, span in enumerate(spans, 1)]
@@ -49,6 +49,7 @@ def test_imports_compilations_runs_and_the_rest_are_the_whole():
     assert shares == TimeSplit(
         program_s=6.0,
         parts={"builds": 0.5, "other compilation": 0.45, "imports": 2.9, "runs": 1.2, "rest": 0.95},
+        runs=0,
         runs_s=1.2,
         elsewhere={"builds": 0.0, "other compilation": 0.0, "imports": 0.0},
     )
@@ -137,6 +138,11 @@ def test_work_below_a_span_of_the_users_counts():
     assert text(split(2.0, *spans, work("handle", 1.0, 1.5, 1, scope="app"))) == (
         "program 2.00 s: other compilation 0.50, rest 1.50"
     )
+
+
+def test_the_number_of_runs_is_said_where_the_run_has_it():
+    shares = split(2.0, runs=0.5, **{"torchspan.run.engines.runs": 21})
+    assert (text(shares), shares.runs) == ("program 2.00 s: 21 runs 0.50, rest 1.50", 21)
 
 
 def test_runs_take_no_more_than_is_left_for_them_and_their_sum_is_said():

@@ -12,7 +12,7 @@ warnings.simplefilter("ignore")
 import torch
 
 
-@torch.compile
+@torch.compile(backend="aot_eager")
 def step(x):
     y = x.sin()
     torch._dynamo.graph_break()

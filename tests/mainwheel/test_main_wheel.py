@@ -134,6 +134,7 @@ KEEP = {"torchspan.keep": True}
 STAND_IN = {"torchspan.stand_in": True}
 ENGINE = {"tensorrt.engine.size": POSITIVE, "tensorrt.engine.id": TEXT}
 OF_ENGINE = {"torch_tensorrt.engine.name": "_run_on_acc_0"}
+OF_MODEL = {"torch.model.class": "Sequential", "torch_tensorrt.engine.modules": ("0", "1")}
 CACHES = {
     "first": {"torch_tensorrt.timing_cache.file": "created"},
     "second": {"torch_tensorrt.timing_cache.file": "read"},
@@ -149,6 +150,7 @@ def test_an_engine_is_built_with_its_configuration_and_a_timing_cache(result, na
                 "torch_tensorrt.convert",
                 {
                     **OF_ENGINE,
+                    **OF_MODEL,
                     **KEEP,
                     **CACHES[name],
                     "torch_tensorrt.engine.operators": 2,

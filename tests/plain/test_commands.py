@@ -57,7 +57,7 @@ def test_probes_without_any_of_the_libraries_says_what_to_install(tmp_path):
     [
         (
             "import tensorrt_rtx",
-            "torchspan.import · tensorrt_rtx",
+            ": imports ",
             "nothing of torch.compile, Torch-TensorRT or TensorRT was recorded: tensorrt_rtx was imported, but nothing was parsed, built or run with it",
         ),
         (

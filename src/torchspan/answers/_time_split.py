@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from torchspan import phase, semconv
 from torchspan.answers._attributes import number
 from torchspan.answers.lines import Line, Style, broken
+from torchspan.answers.units import plural
 from torchspan.traces import Node, Run, Span
 
 _IMPORTS, _BUILDS, _OTHER = "imports", "builds", "other compilation"
@@ -34,12 +35,14 @@ class TimeSplit:
         program_s: Seconds from the start of the program to its end.
         parts: Seconds in which the main thread did work of a kind: `builds` of TensorRT's engines, `other compilation`, `imports`,
             `runs` of engines, and the `rest`. They do not overlap and add up to `program_s`.
+        runs: Number of runs of engines, those without a span included.
         runs_s: Seconds of all runs, those without a span included, summed over the threads of the program.
         elsewhere: Seconds of work of each kind in other threads and processes of the program, summed over them.
     """
 
     program_s: float
     parts: Mapping[str, float]
+    runs: int
     runs_s: float
     elsewhere: Mapping[str, float]
 
@@ -65,7 +68,9 @@ class TimeSplit:
         parts = {**ordered, "runs": min(runs_ns, left_ns), "rest": left_ns - min(runs_ns, left_ns)}
         others_ns = [_split(intervals) for intervals in by_thread.values()]
         elsewhere = {kind: sum(ns[kind] for ns in others_ns) / 1e9 for kind in (_BUILDS, _OTHER, _IMPORTS)}
-        return cls(run.span.duration_ns / 1e9, {name: ns / 1e9 for name, ns in parts.items()}, runs_ns / 1e9, elsewhere)
+        count = int(number(run.span.attributes, semconv.RUN_ENGINES_RUNS) or 0)
+        seconds = {name: ns / 1e9 for name, ns in parts.items()}
+        return cls(run.span.duration_ns / 1e9, seconds, count, runs_ns / 1e9, elsewhere)
 
     def lines(self, width: int) -> Iterator[Line]:
         """`program 6.00 s: builds 0.95, other compilation 0.30, imports 2.90, runs 1.20, rest 0.65`, and of other threads.
@@ -76,7 +81,8 @@ class TimeSplit:
         Yields:
             Each line.
         """
-        said = {name: s for name, s in self.parts.items() if s > 0 or name == "rest"}
+        labels = {"runs": plural(self.runs, "run")} if self.runs else {}
+        said = {labels.get(name, name): s for name, s in self.parts.items() if s > 0 or name == "rest"}
         runs = self.parts["runs"]
         summed = f" (runs of all threads summed: {self.runs_s:.2f} s)" if self.runs_s > _NOTABLE * runs else ""
         texts = [_text("program", self.program_s, said) + summed]

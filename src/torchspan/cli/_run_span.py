@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchspan import phase, semconv
 from torchspan._launched.run_settings import RunSettings, parse_traceparent
@@ -27,18 +27,25 @@ if TYPE_CHECKING:
 _CONSOLE = "console"
 
 
+class EngineRuns(NamedTuple):
+    """How many runs of engines there were, and their seconds, summed over threads."""
+
+    number: int
+    s: float
+
+
 class RunSpan:
     """The span of one run. Loads the SDK: made when the program has ended.
 
     Args:
         ended: How the program did.
         resource: That of the program's spans.
-        engines_s: Seconds of all runs of engines.
+        engines: All runs of engines.
     """
 
-    def __init__(self, settings: RunSettings, ended: Ended, resource: Mapping[str, Any], engines_s: float) -> None:
+    def __init__(self, settings: RunSettings, ended: Ended, resource: Mapping[str, Any], engines: EngineRuns) -> None:
         self._settings = settings
-        self._span = _readable(settings, ended, resource, engines_s)
+        self._span = _readable(settings, ended, resource, engines)
         self.failure = ""
         """Why it could not be written to the file; empty if it was."""
 
@@ -114,7 +121,7 @@ class _Export:
         self._is_delivered = self._exporter.export(self._spans) is SpanExportResult.SUCCESS
 
 
-def _readable(settings: RunSettings, ended: Ended, resource: Mapping[str, Any], engines_s: float) -> ReadableSpan:
+def _readable(settings: RunSettings, ended: Ended, resource: Mapping[str, Any], engines: EngineRuns) -> ReadableSpan:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -129,7 +136,7 @@ def _readable(settings: RunSettings, ended: Ended, resource: Mapping[str, Any], 
         context=context(settings.span, is_remote=False),
         parent=context(os.environ.get("TRACEPARENT"), is_remote=True),
         resource=Resource({**resource, **semconv.emitted({semconv.PROCESS_PID: os.getpid()})}),
-        attributes=semconv.emitted(_attributes(ended, engines_s)),
+        attributes=semconv.emitted(_attributes(ended, engines)),
         kind=SpanKind.INTERNAL,
         instrumentation_scope=InstrumentationScope(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL),
         status=Status(),
@@ -138,10 +145,10 @@ def _readable(settings: RunSettings, ended: Ended, resource: Mapping[str, Any], 
     )
 
 
-def _attributes(ended: Ended, engines_s: float) -> dict[str, Any]:
+def _attributes(ended: Ended, engines: EngineRuns) -> dict[str, Any]:
     attributes: dict[str, Any] = {semconv.RUN_PID: ended.pid}
-    if engines_s > 0:
-        attributes[semconv.RUN_ENGINES_TIME] = engines_s
+    if engines.number > 0:
+        attributes |= {semconv.RUN_ENGINES_RUNS: engines.number, semconv.RUN_ENGINES_TIME: engines.s}
     if ended.status >= 0:
         return {**attributes, semconv.PROCESS_EXIT_CODE: ended.status}
     name = signal_name(-ended.status).replace(" ", "_")

@@ -292,6 +292,12 @@ RUN_ID = Attribute(
     kind=RandomId(),
 )
 RUN_PID = Attribute("torchspan.run.pid", "int", "Process id of the program that `torchspan run` started.", phase.RUN)
+RUN_ENGINES_RUNS = Attribute(
+    "torchspan.run.engines.runs",
+    "int",
+    "Number of runs of engines in the program, also of those without a span. Absent if no engine ran.",
+    phase.RUN,
+)
 RUN_ENGINES_TIME = Attribute(
     "torchspan.run.engines.time",
     "double",

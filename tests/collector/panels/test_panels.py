@@ -308,15 +308,17 @@ class Figures:
         return Exactly(totals)
 
     def graph_lookups(self, cache):
-        key = f"torch.compile.cache.{cache}"
+        key = f"torch.compile.{cache}_cache.result"
         return [span for span in (*self.frames, *self.backwards) if key in span.attributes]
 
     def graph_lookups_by_result(self, cache):
-        name, key = f"torch_compile_cache_{cache}", f"torch.compile.cache.{cache}"
+        name, key = f"torch_compile_{cache}_cache_result", f"torch.compile.{cache}_cache.result"
         return Exactly(counted(self.graph_lookups(cache), of(**{name: key})))
 
     def graph_hit_ratio(self, cache):
-        results = counted(self.graph_lookups(cache), lambda span: span.attributes[f"torch.compile.cache.{cache}"])
+        results = counted(
+            self.graph_lookups(cache), lambda span: span.attributes[f"torch.compile.{cache}_cache.result"]
+        )
         used = results["hit"] + results["miss"]
         return Levels({labels(): results["hit"] / used} if used else {})
 
@@ -543,7 +545,7 @@ def test_the_set_has_what_figures_concern(known):
     }
     for cache in ("aotautograd", "inductor"):
         lookups = known.of("one").graph_lookups(cache)
-        assert {span.attributes[f"torch.compile.cache.{cache}"] for span in lookups} >= {"hit", "miss"}
+        assert {span.attributes[f"torch.compile.{cache}_cache.result"] for span in lookups} >= {"hit", "miss"}
     for service in SERVICES:
         frames = known.of(service).frames
         assert {span.attributes["torch.compile.outcome"] for span in frames} == FRAME_OUTCOMES
