@@ -24,7 +24,7 @@ from torchspan.cli import _output
 from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._child import Ended
 from torchspan.cli._output import Output
-from torchspan.cli._run_span import RunTotals, RunSpan, signal_name
+from torchspan.cli._run_span import ProgramRuns, RunSpan, signal_name
 from torchspan.cli._terminal import Terminal
 from torchspan.cli.show import write_problems
 from torchspan.environment_variables import TORCHSPAN_WITHOUT_GPU
@@ -236,7 +236,7 @@ class Conclusion:
 
     def _write_run_span(self, ended: Ended, spans: Sequence[Span], reports: Sequence[RunReport]) -> Span:
         first = min(spans, key=lambda span: span.start_ns)
-        engines = RunTotals(sum(report.runs for report in reports), sum(report.runs_s for report in reports))
+        engines = ProgramRuns(sum(report.runs for report in reports), sum(report.runs_s for report in reports))
         span = RunSpan(self.settings, ended, first.resource, engines)
         written = span.write()
         if span.failure:

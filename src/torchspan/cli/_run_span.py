@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _CONSOLE = "console"
 
 
-class RunTotals(NamedTuple):
+class ProgramRuns(NamedTuple):
     """How many runs of engines there were, and their seconds, summed over threads."""
 
     number: int
@@ -43,7 +43,7 @@ class RunSpan:
         engines: All runs of engines.
     """
 
-    def __init__(self, settings: RunSettings, ended: Ended, resource: Mapping[str, Any], engines: RunTotals) -> None:
+    def __init__(self, settings: RunSettings, ended: Ended, resource: Mapping[str, Any], engines: ProgramRuns) -> None:
         self._settings = settings
         self._span = _readable(settings, ended, resource, engines)
         self.failure = ""
@@ -121,7 +121,7 @@ class _Export:
         self._is_delivered = self._exporter.export(self._spans) is SpanExportResult.SUCCESS
 
 
-def _readable(settings: RunSettings, ended: Ended, resource: Mapping[str, Any], engines: RunTotals) -> ReadableSpan:
+def _readable(settings: RunSettings, ended: Ended, resource: Mapping[str, Any], engines: ProgramRuns) -> ReadableSpan:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -145,7 +145,7 @@ def _readable(settings: RunSettings, ended: Ended, resource: Mapping[str, Any], 
     )
 
 
-def _attributes(ended: Ended, engines: RunTotals) -> dict[str, Any]:
+def _attributes(ended: Ended, engines: ProgramRuns) -> dict[str, Any]:
     attributes: dict[str, Any] = {semconv.RUN_PID: ended.pid}
     if engines.number > 0:
         attributes |= {semconv.RUN_ENGINES_RUNS: engines.number, semconv.RUN_ENGINES_TIME: engines.s}
