@@ -151,7 +151,7 @@ OF_TORCH_TENSORRT = {
         r"slowest of 2 engines: (first\.0 … first\.1|second\.0 … second\.2): T, S"
     ),
     "what did the engine cache do?": "engine cache: 2 inserted, 2 misses",
-    "where did the time go?": re.compile(r"program T: builds [\d.]+, other compilation [\d.]+, imports [\d.]+, runs"),
+    "where did the time go?": re.compile(r"program T: builds [\d.]+, other compilation [\d.]+, imports [\d.]+, 2 runs"),
 }
 
 

@@ -50,7 +50,7 @@ def test_only_the_whole_run_measures_coverage_and_runs_slow_tests():
     assert "not slow" not in run
 
 
-@pytest.mark.parametrize(("seconds", "everything"), [(601, False), (1201, True)])
+@pytest.mark.parametrize(("seconds", "everything"), [(601, False), (1501, True)])
 def test_tests_that_take_longer_than_they_may_are_said_to(seconds, everything):
     assert (
         check._too_long("tests", seconds, everything=everything)
