@@ -70,6 +70,7 @@ def test_without_torch_it_says_what_to_install(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_without_a_compiler_it_says_that_it_compiles_with_aot_eager(tmp_path):
     done = demo(sys.executable, tmp_path, "--torch-compile", PATH=str(tmp_path), CXX="")
 

@@ -5,6 +5,8 @@ import pytest
 
 from support.receiver import Receiver, mapping
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import sys
 import warnings
