@@ -38,6 +38,7 @@ _MODELS = (*phase.LOWERING, *_EXPORTS, phase.SAVE, phase.LOAD)
 _NETWORKS = (phase.PARSE, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE)
 _Key = tuple[str, ...]
 _STARTS = frozenset(row.name for row in (*_FRAMES, *_MODELS, *_NETWORKS))
+_NETWORK_NAMES = frozenset(row.name for row in _NETWORKS)
 _RUNS = frozenset(row.name for row in phase.RUNS)
 _COUNTED = frozenset(row.name for row in (phase.COMPILE_FRAME, *phase.LOWERING, phase.BUILD_ENGINE))
 """Work that compiles; the other work of a row belongs to it."""
@@ -249,7 +250,7 @@ class _Rows:
         if node.span.name == phase.COMPILE_FRAME.name:
             return self._key_of_frame(node.span.attributes)
         model = str(node.span.attributes.get(semconv.MODEL_CLASS) or "")
-        if node.span.name in {row.name for row in _NETWORKS} or not model:
+        if node.span.name in _NETWORK_NAMES or not model:
             name = _labels.SEPARATOR.join(filter(None, _labels.label(node)))
             return ("other", name), name, ""
         return ("model", model), model, ""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -72,7 +71,7 @@ def fallbacks(nodes: list[Node]) -> list[Fallback]:
 
 def together(of_reason: list[Fallback]) -> Paragraph:
     """Operators that fell back for the same reason, those with the most occurrences first, with it and what would change it."""
-    shown = [_named(fallback) for fallback in of_reason[:_KINDS] if fallback.operator]
+    shown = [fallback.sentence_pieces[0].removesuffix(":") for fallback in of_reason[:_KINDS] if fallback.operator]
     if len(of_reason) > _KINDS:
         shown.append(plural(len(of_reason) - _KINDS, "more kind"))
     first = of_reason[0]
@@ -91,8 +90,8 @@ def _of_reason(
     why = _why(reason, settings)
     details = refused if reason == _R.VALIDATOR_REFUSED else ()
     for name, total in sorted(operators.items(), key=lambda item: -item[1].count) or [("", _Operator())]:
-        fallback = Fallback(
-            sentence_pieces=words(why.reason),
+        yield Fallback(
+            sentence_pieces=(f"{_named(name, total)}:", *words(why.reason)) if name else words(why.reason),
             remedy_pieces=words(why.remedy),
             details=details,
             operator=name,
@@ -102,21 +101,16 @@ def _of_reason(
             places=total.places,
             is_of_stand_in=total.is_of_stand_in,
         )
-        yield fallback if not name else _with_name(fallback)
         details = ()
 
 
-def _with_name(fallback: Fallback) -> Fallback:
-    return dataclasses.replace(fallback, sentence_pieces=(f"{_named(fallback)}:", *fallback.sentence_pieces))
-
-
-def _named(fallback: Fallback) -> str:
+def _named(name: str, fallen: _Operator) -> str:
     """The operator, how often it occurs, and the lines of the model that it comes from."""
-    where = f" at {fallback.place}" if fallback.place else ""
-    if where and fallback.places > 1:
-        where += f" and {plural(fallback.places - 1, 'more line')}"
-    stand_in = f" {_BY_STAND_IN}" if fallback.is_of_stand_in else ""
-    return f"{fallback.operator}{stand_in} {times(fallback.count)}{where}"
+    where = f" at {fallen.place}" if fallen.place else ""
+    if where and fallen.places > 1:
+        where += f" and {plural(fallen.places - 1, 'more line')}"
+    stand_in = f" {_BY_STAND_IN}" if fallen.is_of_stand_in else ""
+    return f"{name}{stand_in} {times(fallen.count)}{where}"
 
 
 def _fallen(attributes: Attributes) -> Iterator[tuple[str, str, _Operator]]:

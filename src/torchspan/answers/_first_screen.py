@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from torchspan.answers._cache_answer import together as cache_together
 from torchspan.answers._compiled import Compiled
 from torchspan.answers._fallback_answer import together
 from torchspan.answers._kinds_of_answer import Answer, CacheResult, Failure, Fallback
-from torchspan.answers._stages import NOTABLE, NOTABLE_NS
+from torchspan.answers._stages import LARGEST, advice_about
 from torchspan.answers._wording import listed, words
 from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowed, pad, shorten
 from torchspan.answers.units import duration, plural, times
@@ -24,8 +25,6 @@ _TITLE, _TITLE_OF_OTHERS = "what was compiled", "what was recorded"
 _CACHES = {"aotautograd": "AOTAutograd's", "inductor": "Inductor's"}
 _NOTABLE = 0.1
 """The share of the time of all rows from which on a row says where its time went."""
-_LARGEST = 3
-"""Stages that a row names."""
 _Styled = tuple[tuple[Paragraph, ...], Style]
 """The paragraphs of one finding."""
 
@@ -167,13 +166,10 @@ def _longest_stages(row: Compiled, whole_ns: int) -> Iterator[Paragraph]:
     """
     if len(row.every) < len(row.nodes) + 1 or row.ns < _NOTABLE * whole_ns:
         return
-    work = [stage for stage in row.stages if not stage.in_workers][:_LARGEST]
+    work = [stage for stage in row.stages if not stage.in_workers][:LARGEST]
     in_workers = [stage for stage in row.stages if stage.in_workers][:1]
     said = [f"{stage.name} {duration(stage.s * 1e9)}" for stage in work]
     said += [f"in workers {stage.name} {duration(stage.s * 1e9)}" for stage in in_workers]
     if said:
         yield ("time:", *listed(said))
-    for stage in [*work, *in_workers]:
-        if stage.remedy_pieces and stage.s * 1e9 >= max(NOTABLE * row.ns, NOTABLE_NS):
-            yield (f"{stage.name}:", *stage.remedy_pieces)
-            return
+    yield from itertools.islice(advice_about([*work, *in_workers], row.ns), 1)

@@ -189,7 +189,7 @@ class Failure(Answer):
         message: Its message; empty where it is not recorded.
         stage: What failed, such as `build_engine`.
         is_caught: Whether torch.compile caught it and runs the function eagerly.
-        count: Failures at the same time, this one included.
+        count: How often torch.compile caught it; 1 for an exception that it did not catch.
     """
 
     type: str

@@ -8,8 +8,7 @@ import datetime as dt
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any
 
 from torchspan import semconv
 from torchspan.answers._attributes import number
@@ -39,11 +38,11 @@ from torchspan.answers.drawing import Drawing
 from torchspan.answers.whole_texts import with_texts
 from torchspan.traces import Run, Searchable, Span, Trace, TraceFile
 from torchspan.traces import read as read_traces
+from torchspan.traces._input import Source
 
 FORMAT = "torchspan.summary/1"
 """The version of the document. A change of a field that its readers may notice has the next number."""
 _WIDTH = 80
-_Source: TypeAlias = "str | Path | BinaryIO"
 
 
 @dataclass(frozen=True)
@@ -241,7 +240,7 @@ class TraceReport(Report):
         return Drawing.of(with_texts(records) if self._texts else records, newest=True)
 
 
-def read(*sources: _Source, texts: bool = False) -> TraceReport:
+def read(*sources: Source, texts: bool = False) -> TraceReport:
     """Read what files of traces say.
 
     Args:

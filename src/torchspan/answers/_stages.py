@@ -18,10 +18,11 @@ from torchspan.traces import Node, UnfinishedSpan, at_or_below
 
 _WAIT_FOR_WORKERS = "async_compile.wait"
 """PyTorch's name of the phase in which a frame waits for its compile workers (torch/_inductor/async_compile.py)."""
-_LARGEST = 3
-NOTABLE = 0.2
+LARGEST = 3
+"""Stages that a line names."""
+_NOTABLE = 0.2
 """The share of the time from which on there is advice about a stage."""
-NOTABLE_NS = 500_000_000
+_NOTABLE_NS = 500_000_000
 """The time from which on there is."""
 _PAGE = "phases: docs/reference/compile-phases.md"
 """The page with a sentence for each name that torch.compile has for its phases."""
@@ -55,23 +56,27 @@ def own_time(nodes: list[Node]) -> Iterator[Paragraph]:
     whole_ns = covered_ns(nodes)
     if len(nodes) < 2 or whole_ns <= 0 or all(node.span.name == phase.IMPORT.name for node in nodes):
         return  # or the lines above say it
-    work, workers = _sums(nodes)
-    ranked = _longest(work)[:_LARGEST]
+    every = stages(nodes)
+    work = [stage for stage in every if not stage.in_workers][:LARGEST]
+    in_workers = [stage for stage in every if stage.in_workers][:LARGEST]
     notes = ["stand-in left out"] if any(node.is_stand_in for node in nodes) else []
-    notes += [_PAGE] if any(name in COMPILE_PHASES for name, _ in ranked) else []
-    if ranked:
-        yield listed(f"{name} {duration(sum(calls))} {share(sum(calls), whole_ns)}" for name, calls in ranked)
+    notes += [_PAGE] if any(stage.name in COMPILE_PHASES for stage in work) else []
+    if work:
+        yield listed(f"{stage.name} {duration(stage.s * 1e9)} {share(stage.s * 1e9, whole_ns)}" for stage in work)
     if notes:
         yield words("; ".join(notes))
-    if workers:
-        calls_of = [
-            f"{name} {duration(sum(calls))} in {plural(len(calls), 'call')}" for name, calls in _longest(workers)
-        ]
-        yield ("in workers:", *listed(calls_of[:_LARGEST]))
-    for name, calls in ranked:
-        if _advice(name) and sum(calls) >= max(NOTABLE * whole_ns, NOTABLE_NS):
-            yield words(f"{name}: {_advice(name)}")
+    if in_workers:
+        calls = (f"{stage.name} {duration(stage.s * 1e9)} in {plural(stage.calls, 'call')}" for stage in in_workers)
+        yield ("in workers:", *listed(calls))
+    yield from advice_about(work, whole_ns)
     yield from dynamos_share(nodes, whole_ns)
+
+
+def advice_about(some: Iterable[Stage], whole_ns: int) -> Iterator[Paragraph]:
+    """What would make those of the stages shorter that took a notable share of the whole."""
+    for stage in some:
+        if stage.remedy_pieces and stage.s * 1e9 >= max(_NOTABLE * whole_ns, _NOTABLE_NS):
+            yield (f"{stage.name}:", *stage.remedy_pieces)
 
 
 def _advice(name: str) -> str:

@@ -95,11 +95,11 @@ class TimeSplit:
 def _split(intervals: Mapping[str, list[_Interval]]) -> dict[str, int]:
     """Nanoseconds of each kind of work in one thread."""
     taken: list[_Interval] = []
-    parts_ns = {}
+    parts_ns, taken_ns = {}, 0
     for kind in _KINDS:
-        before = _length(_union(taken))
-        taken += intervals.get(kind, [])
-        parts_ns[kind] = _length(_union(taken)) - before
+        taken = _union([*taken, *intervals.get(kind, [])])
+        parts_ns[kind] = _length(taken) - taken_ns
+        taken_ns += parts_ns[kind]
     return parts_ns
 
 

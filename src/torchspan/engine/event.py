@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from torchspan._base.scratch import Scratch
-from torchspan.engine.processor_time import ProcessorClock, ProcessorTime
+from torchspan.engine.processor_time import UNMEASURED, ProcessorClock, ProcessorTime
 from torchspan.phase import Phase
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class Event:
         self.processor = ProcessorClock(phase) if phase.keep and placement.is_current and at_ns is None else None
         """The clocks of the processor at its start. None for frequent work, for work that the thread does not do itself, and for
         work that was opened after its start, unless its source sets them."""
-        self.processor_time = ProcessorTime()
+        self.processor_time: ProcessorTime = UNMEASURED
         """What it took of the processor. Known after its end."""
         self.is_open = True
         self.is_incomplete = False

@@ -29,6 +29,10 @@ class ProcessorTime(NamedTuple):
     process_s: float | None = None
 
 
+UNMEASURED = ProcessorTime()
+"""One for all events, since most of them are runs, which are not measured."""
+
+
 class ProcessorClock:
     """The readings at the start of an event, in the thread that creates the object.
 
@@ -47,7 +51,7 @@ class ProcessorClock:
         """The time since then. Nothing in another process: a forked child has clocks of its own."""
         thread_ns = time.thread_time_ns()
         if self._process is not _process:
-            return ProcessorTime()
+            return UNMEASURED
         is_same = threading.get_ident() == self._thread_id
         return ProcessorTime(
             (thread_ns - self._thread_ns) / 1e9 if is_same else None,
