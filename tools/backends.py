@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the programs that the tests of `collector-config` run: the Collector, Jaeger and Prometheus.
+"""Builds the programs that tests run: the Collector, Jaeger and Prometheus, and the script axe-core.
 
-`backends.py [name …]`: all of them, or those named. They are built from Go modules whose checksums are in the repository, into a
-folder for caches outside of it; one that is there already is left as it is. A program that is named by `TORCHSPAN_TEST_<PROGRAM>`,
+`backends.py [name …]`: all of them, or those named. They are built from Go modules whose checksums are in the repository, or come
+from npm, into a folder for caches outside of it; one that is there already is left as it is. A program that is named by `TORCHSPAN_TEST_<PROGRAM>`,
 or is on the PATH, is used instead and not built. `--list` says which is used and builds none.
 """
 
@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import time
@@ -93,6 +94,7 @@ class GoProgram(Program):
     minutes: float
     package: str
     tags: str = ""
+    TOOL = ("go", "Go 1.26 or newer")
 
     @property
     def how_to_get(self):
@@ -120,6 +122,46 @@ class GoProgram(Program):
         packages = run("go", "list", "-deps", "-tags", self.tags, self.package, tries=DOWNLOAD_TRIES)
         run("go", "build", "-v", *BUILD_OPTIONS, "-tags", self.tags, "-o", made, self.package, packages=len(packages))
         return made
+
+
+@dataclass(frozen=True)
+class NpmFile(Program):
+    """A script that tests run in a browser: a file of a package of npm.
+
+    version: of the package. file: its path in the package. minutes: what the download takes.
+    """
+
+    version: str
+    file: str
+    minutes: float
+    TOOL = ("npm", "npm")
+
+    @property
+    def how_to_get(self):
+        return (
+            f"`make backends` downloads it from npm, and {self.variable}=/path/to/{Path(self.file).name} names another"
+        )
+
+    def found(self):
+        given = os.environ.get(self.variable)
+        if given and not Path(given).expanduser().is_file():
+            raise BuildError(f"{self.variable}={given} names no file")
+        return str(Path(given).expanduser().absolute()) if given else self.built()
+
+    def target(self):
+        """Where the file is, whether or not it is there yet."""
+        return cache() / f"{self.name}-{self.version}" / Path(self.file).name
+
+    def built(self):
+        return str(self.target()) if self.target().exists() else None
+
+    def make(self, folder, run):
+        """Download it into an empty folder, and return its path. run: runs a command there."""
+        run("npm", "pack", "--silent", f"{self.name}@{self.version}", tries=DOWNLOAD_TRIES)
+        with tarfile.open(next(folder.glob("*.tgz"))) as archive:
+            path = folder / Path(self.file).name
+            path.write_bytes(archive.extractfile(f"package/{self.file}").read())
+        return path
 
 
 class Collector(GoProgram):
@@ -161,7 +203,10 @@ BACKENDS = (
     Program("tempo"),
     Schemas("operator-crds"),
     Browser("chromium"),
+    NpmFile("axe-core", "4.14.1", "axe.min.js", 0.1),
 )
+BUILT = (GoProgram, NpmFile)
+"""Kinds of programs that this builds."""
 BY_NAME = {each.name: each for each in BACKENDS}
 
 
@@ -190,10 +235,11 @@ def build(program, say=print):
     target = program.target()
     if target.exists():
         return
-    if shutil.which("go") is None:
+    tool, tool_name = program.TOOL
+    if shutil.which(tool) is None:
         raise BuildError(
-            f"{program.name} is built with Go 1.26 or newer, and there is no `go` on the PATH. Install Go, or name a program: "
-            f"{program.variable}=/path/to/{program.name}"
+            f"{program.name} is built with {tool_name}, and there is no `{tool}` on the PATH. Install {tool_name.split()[0]}, or name "
+            f"a program: {program.variable}=/path/to/{program.name}"
         )
     say(f"{program.name}: building; about {program.minutes:g} min on two idle cores, after its downloads")
     begun, cpu_begun = time.monotonic(), _cpu_seconds()
@@ -299,7 +345,7 @@ def main(arguments):
     failed = False
     for program in [BY_NAME[name] for name in options.names] or BACKENDS:
         try:
-            if program.found() is None and isinstance(program, GoProgram) and not options.list:
+            if program.found() is None and isinstance(program, BUILT) and not options.list:
                 build(program, lambda text: print(text, flush=True))
             found = program.found()
             print(

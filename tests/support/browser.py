@@ -4,6 +4,7 @@
 The test is marked `needs("chromium")`. The browser has an empty profile and sends nothing by itself.
 """
 
+import base64
 import json
 import re
 import subprocess
@@ -76,9 +77,50 @@ class Browser:
         """Type into the element that has the focus."""
         self._call("Input.insertText", text=text)
 
+    def press(self, key, *, shift=False):
+        """Press and release a key: `ArrowDown`, `Enter`, `/`."""
+        codes = {"Enter": (13, "\r"), "Escape": (27, ""), "ArrowLeft": (37, ""), "ArrowUp": (38, "")}
+        codes |= {"ArrowRight": (39, ""), "ArrowDown": (40, ""), "End": (35, ""), "Home": (36, ""), "Tab": (9, "")}
+        code, text = codes.get(key, (ord(key[0].upper()), key))
+        facts = {"key": key, "windowsVirtualKeyCode": code, "modifiers": 8 if shift else 0}
+        self._call("Input.dispatchKeyEvent", type="keyDown", text=text, **facts)
+        self._call("Input.dispatchKeyEvent", type="keyUp", **facts)
+
+    def mouse(self, kind, x, y, **facts):
+        """A mouse event at a place of the window: `mousePressed`, `mouseMoved`, `mouseReleased`, `mouseWheel`."""
+        self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", **facts)
+
+    def click(self, x, y):
+        """Click at a place of the window."""
+        for kind, buttons in (("mousePressed", 1), ("mouseReleased", 0)):
+            self.mouse(kind, x, y, buttons=buttons, clickCount=1)
+
+    def resize(self, width, height):
+        """The size of the window, in pixels of CSS."""
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def prefer(self, **features):
+        """Media features as a user sets them: `prefer(prefers_color_scheme="dark")`."""
+        listed = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+        self._call("Emulation.setEmulatedMedia", features=listed)
+
+    def allow_scripts(self, *, allowed):
+        """Whether pages that are opened from now on run their scripts."""
+        self._call("Emulation.setScriptExecutionDisabled", value=not allowed)
+
+    def pdf(self):
+        """The page as it is printed."""
+        return base64.b64decode(self._call("Page.printToPDF", printBackground=True)["data"])
+
+    def screenshot(self):
+        """What is seen of the page, as PNG."""
+        return base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])
+
     def evaluate(self, expression):
         """The value of a JavaScript expression."""
-        answer = self._call("Runtime.evaluate", expression=f"{{ {EVERY_ELEMENT} {expression} }}", returnByValue=True)
+        answer = self._call(
+            "Runtime.evaluate", expression=f"{{ {EVERY_ELEMENT} {expression} }}", returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
@@ -104,5 +146,7 @@ class Browser:
             self.requested.append(parameters["request"]["url"])
         elif event == "Runtime.exceptionThrown":
             self.errors.append(parameters["exceptionDetails"])
-        elif event == "Log.entryAdded" and parameters["entry"]["level"] == "error":
+        elif event == "Log.entryAdded" and parameters["entry"]["level"] in {"error", "warning"}:
             self.errors.append(parameters["entry"]["text"])
+        elif event == "Runtime.consoleAPICalled" and parameters["type"] in {"error", "warning", "assert"}:
+            self.errors.append(parameters["args"])

@@ -20,7 +20,7 @@ LOCK = "TEST_BACKENDS_LOCK"
 
 # Read when the suite begins, because it gives its processes a folder for caches of their own, and no variable of torchspan's.
 _used = {name: used for name, each in backends.BY_NAME.items() if (used := each.found())}
-_built = {each.name: str(each.target()) for each in backends.BACKENDS if isinstance(each, backends.GoProgram)}
+_built = {each.name: str(each.target()) for each in backends.BACKENDS if isinstance(each, backends.BUILT)}
 _marked = set()
 
 

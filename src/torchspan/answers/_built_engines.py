@@ -47,4 +47,5 @@ def _engine(node: Node) -> BuiltEngine:
         bytes=None if bytes_ is None else int(bytes_),
         operators=None if operators is None else int(operators),
         cache=str(attributes.get(semconv.CACHE_RESULT) or ""),
+        node=node,
     )

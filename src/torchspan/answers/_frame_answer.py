@@ -179,7 +179,8 @@ def frame_findings(nodes: Sequence[Node]) -> list[Answer]:
 
 def frames(nodes: Iterable[Node]) -> Iterator[Frame]:
     """Each frame."""
-    for span in (node.span for node in nodes if node.span.name == phase.COMPILE_FRAME.name):
+    for node in (node for node in nodes if node.span.name == phase.COMPILE_FRAME.name):
+        span = node.span
         outcome, again = (span.attributes.get(key) for key in (semconv.FRAME_OUTCOME, semconv.RECOMPILE_REASON))
         yield Frame(
             sentence_pieces=(f"{_named(span.attributes)}: {', '.join([str(outcome or 'did not end'), *notes(span)])}",),
@@ -189,6 +190,7 @@ def frames(nodes: Iterable[Node]) -> Iterator[Frame]:
             outcome=str(outcome or ""),
             s=span.duration_ns / 1e9,
             recompiled=str(again or ""),
+            node=node,
         )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from torchspan.answers.lines import Paragraph
+from torchspan.traces import Node
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +73,7 @@ class BuiltEngine(Answer):
         bytes: Its size; None if unknown.
         operators: Operators in it; None if unknown.
         cache: What the engine cache did: `hit`, `miss`, `disabled`; empty if unknown.
+        node: The span of the conversion or the build; not part of the document.
     """
 
     name: str
@@ -81,6 +83,7 @@ class BuiltEngine(Answer):
     bytes: int | None
     operators: int | None
     cache: str
+    node: Node = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +97,7 @@ class Frame(Answer):
         outcome: A value of `torch.compile.outcome`; empty if the frame did not end.
         s: Seconds.
         recompiled: The guard that failed; empty for a first compilation.
+        node: The span of the frame; not part of the document.
     """
 
     function: str
@@ -102,6 +106,7 @@ class Frame(Answer):
     outcome: str
     s: float
     recompiled: str
+    node: Node = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

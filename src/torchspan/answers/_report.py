@@ -18,7 +18,6 @@ from torchspan.answers._compiled import Compiled
 from torchspan.answers._error_answer import failures
 from torchspan.answers._fallback_answer import fallbacks
 from torchspan.answers._frame_answer import frame_findings, frames
-from torchspan.answers._html import html
 from torchspan.answers._kinds_of_answer import (
     Answer,
     Break,
@@ -35,6 +34,7 @@ from torchspan.answers._limit_answer import sizes
 from torchspan.answers._stages import stages
 from torchspan.answers._time_split import TimeSplit
 from torchspan.answers.drawing import Drawing
+from torchspan.answers.html import IN_NOTEBOOK, first_screen
 from torchspan.answers.whole_texts import with_texts
 from torchspan.traces import Run, Searchable, Span, Trace, TraceFile
 from torchspan.traces import read as read_traces
@@ -198,7 +198,7 @@ class Report(Searchable):
         return "\n".join("".join(text for text, _ in line).rstrip() for line in self._drawing().lines(_WIDTH))
 
     def _repr_html_(self) -> str:
-        return html(self._drawing().lines(_WIDTH))
+        return first_screen(self._drawing(), IN_NOTEBOOK)
 
     def _drawing(self) -> Drawing:
         return Drawing.of(node.span for node in self._nodes())

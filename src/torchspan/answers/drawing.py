@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from torchspan.answers import _labels
 from torchspan.answers._compiled import Compiled, compiled
-from torchspan.answers._first_screen import MOST_ROWS, table
 from torchspan.answers._render import title, waterfall
 from torchspan.answers._scene import Scene
 from torchspan.answers._stages import covered_ns, is_wait
 from torchspan.answers._time_split import TimeSplit
+from torchspan.answers.first_screen import MOST_ROWS, table
 from torchspan.answers.lines import Line, Style, broken, cells, shorten
 from torchspan.answers.printable_spans import printable_spans
 from torchspan.answers.units import duration, plural, share
@@ -113,9 +113,7 @@ class Drawing:
 
     def _blocks(self, width: int, choice: DrawingOptions) -> Iterator[Iterable[Line]]:
         for section in self.sections:
-            rows = [(number, row) for number, row in section.rows if _is_wanted(number, row, choice)]
-            if not rows and section.run is None and choice.number is None and not choice.only_errors:
-                rows = list(section.rows)  # imports alone, which no split of the time has
+            rows = rows_of(section, choice)
             if choice.only_errors and not rows:
                 yield [[("nothing failed, and no limit was reached", Style.PLAIN)]]
                 continue
@@ -123,25 +121,30 @@ class Drawing:
                 yield self._first_screen(section, rows, width, choice)
             elif rows:
                 yield table(rows, width, whole=True)
-            yield from self._waterfalls(section, rows, width, choice)
+            yield from self.waterfalls(section, rows, width, choice)
 
     def _first_screen(
         self, section: Section, rows: Sequence[tuple[int, Compiled]], width: int, choice: DrawingOptions
     ) -> Iterator[Line]:
-        run = section.run
-        if run is None:
-            yield from table(rows, width, whole=choice.unfolds)
-            return
-        resource = next((member.roots[0].span.resource for member in run.members), run.span.resource)
-        ended = "".join(fact.text for fact in _labels.exit_of(run.span))
-        yield from title(f"trace {run.span.trace_id}", resource, run.span.start_ns, ended, width)
+        yield from title_of(section, width)
         yield from table(rows, width, whole=choice.unfolds)
-        yield from TimeSplit.of(run).lines(width)
+        if section.run is not None:
+            yield from TimeSplit.of(section.run).lines(width)
 
-    def _waterfalls(
+    def waterfalls(
         self, section: Section, rows: Sequence[tuple[int, Compiled]], width: int, choice: DrawingOptions
     ) -> Iterator[Iterable[Line]]:
-        """The waterfalls of the wanted rows, in the order of the rows; of the first row if none has news."""
+        """The waterfalls of the wanted rows, in the order of the rows; of the first row if none has news.
+
+        Args:
+            section: What has the rows.
+            rows: The wanted rows with their numbers.
+            width: In columns.
+            choice: What of the drawing is wanted.
+
+        Yields:
+            The lines of each.
+        """
         numbers: dict[int, list[int]] = {}
         for number, row in section.rows:
             for trace in row.traces:
@@ -175,6 +178,23 @@ class Drawing:
             reverse=True,
         )
         yield [_slow_line(node, whole_ns, width) for node in ranked[:most]]
+
+
+def rows_of(section: Section, choice: DrawingOptions) -> list[tuple[int, Compiled]]:
+    """The rows of a section that are wanted, with their numbers."""
+    rows = [(number, row) for number, row in section.rows if _is_wanted(number, row, choice)]
+    if not rows and section.run is None and choice.number is None and not choice.only_errors:
+        return list(section.rows)  # imports alone, which no split of the time has
+    return rows
+
+
+def title_of(section: Section, width: int) -> Iterator[Line]:
+    """The lines that name a run: its trace, service, date and how it ended. None for traces of no run."""
+    run = section.run
+    if run is not None:
+        resource = next((member.roots[0].span.resource for member in run.members), run.span.resource)
+        ended = "".join(fact.text for fact in _labels.exit_of(run.span))
+        yield from title(f"trace {run.span.trace_id}", resource, run.span.start_ns, ended, width)
 
 
 def _slow_line(node: Node, whole_ns: int, width: int) -> Line:

@@ -20,9 +20,10 @@ from torchspan.answers.drawing import Drawing
 from torchspan.answers.lines import printable
 from torchspan.answers.printable_spans import printable_spans
 from torchspan.answers.whole_texts import with_texts
-from torchspan.cli import _output
+from torchspan.cli import _output, _view_files
 from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._child import Ended
+from torchspan.cli._command import CommandError
 from torchspan.cli._output import Output
 from torchspan.cli._run_span import ProgramRuns, RunSpan, signal_name
 from torchspan.cli._terminal import Terminal
@@ -30,6 +31,7 @@ from torchspan.cli.show import write_problems
 from torchspan.environment_variables import TORCHSPAN_WITHOUT_GPU
 from torchspan.sdk import _path
 from torchspan.traces import Node, Span, Trace, UnfinishedSpan, read, trees
+from torchspan.views import page
 
 # --- the line of a process that crashed -----------------------------------------------------------------------------
 _SIGNALS = {
@@ -129,6 +131,7 @@ class Conclusion:
         names_file: Whether the file is named.
         sizes: Bytes that stood in the run's files before.
         shows_texts: Whether the whole texts of messages are shown also where stderr is not a terminal.
+        page: The file for the page; None if none is written.
     """
 
     settings: RunSettings
@@ -141,6 +144,7 @@ class Conclusion:
     names_file: bool
     sizes: Mapping[str, int]
     shows_texts: bool
+    page: str | None = None
 
     def __call__(self, ended: Ended) -> None:
         """Write all of it to stderr. Raises nothing: the exit status is the program's."""
@@ -157,6 +161,7 @@ class Conclusion:
         run_span = self._write_run_span(ended, spans, reports) if spans else None
         lost = missing(reports, Counter(map(_process, filter(_has_ended, spans))))
         every = [*spans, run_span] if run_span else spans
+        shared = list(with_texts(every)) if self.shows_texts else every
         if self.shows_texts or sys.stderr.isatty():
             every = list(with_texts(every))
         if self.draws and run_span:
@@ -193,10 +198,24 @@ class Conclusion:
         if files and (self.names_file or self.output.detour):
             detour = f" ({self.output.detour})" if self.output.detour else ""
             say(f"traces are in {', '.join(map(_output.relative, files))}{detour}")
+        if self.page:
+            self._write_page(self.page, shared, files)
         if self.draws and (earlier := [_output.relative(file) for file in files if self.sizes.get(file)]):
             say(f"{', '.join(earlier)} had traces before this run; torchspan show --all draws them too")
         if without_gpu is not None:
             say(without_gpu)
+
+    def _write_page(self, path: str, spans: Sequence[Span], inputs: Sequence[str]) -> None:
+        """Write the page, which others may be given: with the whole texts of messages only if they were asked for."""
+        if not spans:
+            say(f"{path} was not written, since nothing was recorded")
+            return
+        try:
+            _view_files.write(path, page(Drawing.of(spans)), "--html", inputs)
+        except CommandError as error:
+            say(str(error))
+        else:
+            say(f"the page is {_output.relative(path)}")
 
     def _advice_without_gpu(self, ended: Ended, reports: Sequence[RunReport], *, is_empty: bool) -> str | None:
         """What to do if the program failed, and the reason may be that this machine has no NVIDIA driver.

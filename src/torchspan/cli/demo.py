@@ -14,7 +14,7 @@ from torchspan.cli._command import CommandError
 from torchspan.cli._options import add_options, variables
 from torchspan.cli._output import Output, named
 from torchspan.cli._run_folder import scratch_folder
-from torchspan.cli.run import run_program
+from torchspan.cli.run import PAGE_HELP, run_program
 from torchspan.sdk import _path
 
 
@@ -34,6 +34,7 @@ class DemoCommand:
             action="store_true",
             help="compile with torch.compile alone, as where Torch-TensorRT is not installed",
         )
+        parser.add_argument("--html", metavar="FILE", help=PAGE_HELP)
         add_options(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -55,6 +56,7 @@ class DemoCommand:
             names_file=bool(arguments.output),
             draws=True,
             variables=variables(arguments),
+            page=arguments.html,
         )
 
 

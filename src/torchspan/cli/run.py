@@ -14,7 +14,7 @@ from pathlib import Path
 from torchspan import _launched
 from torchspan._launched.run_settings import RunSettings, new_span
 from torchspan._settings import resolved_variable
-from torchspan.cli import _child
+from torchspan.cli import _child, _view_files
 from torchspan.cli import _output as _output_file
 from torchspan.cli._command import CommandError
 from torchspan.cli._conclusion import Conclusion, say
@@ -46,6 +46,7 @@ def _python_path(users: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------------------
+PAGE_HELP = "also write a page for the browser to FILE, as `torchspan show --html` does"
 _NEEDED = ("opentelemetry.sdk", "opentelemetry.instrumentation")
 
 
@@ -77,6 +78,7 @@ class RunCommand:
             help="observe what every object of this class is called with, and write that to a file next to the traces; may be "
             "given several times; to read the file: torchspan inputs FILE",
         )
+        parser.add_argument("--html", metavar="FILE", help=PAGE_HELP)
         add_options(parser)
         texts = parser.add_mutually_exclusive_group()
         texts.add_argument("--text", action="store_true", help=HELP)
@@ -98,6 +100,7 @@ class RunCommand:
             variables={**variables(arguments), **({TORCHSPAN_CAPTURE: "none"} if arguments.redact else {})},
             shows_texts=arguments.text,
             inputs=tuple(dict.fromkeys(arguments.observe_inputs)),
+            page=arguments.html,
         )
         return _child.exit_like(status)
 
@@ -111,6 +114,7 @@ def run_program(
     variables: Mapping[str, str],
     shows_texts: bool = False,
     inputs: tuple[str, ...] = (),
+    page: str | None = None,
 ) -> int:
     """Run a program traced, draw what it did on stderr, and return its status (negative: the signal it died of).
 
@@ -122,6 +126,7 @@ def run_program(
         variables: The settings that the command line gives, as environment variables.
         shows_texts: Show the whole texts of messages also where stderr is not a terminal.
         inputs: The classes whose calls are observed.
+        page: The file for the page, which is written when the program has ended.
     """
     if not hasattr(os, "fork"):
         raise CommandError(
@@ -129,6 +134,8 @@ def run_program(
         )
     program = _child.find(command[0])
     _require_opentelemetry()
+    if page:
+        _view_files.check(page, "--html")
     sizes = _output_file.sizes(output)
     with scratch_folder() as reports:
         span = new_span(os.environ.get("TRACEPARENT"))
@@ -137,7 +144,7 @@ def run_program(
         )
         environ = environment(os.environ, settings, variables)
         conclude = Conclusion(
-            settings, reports, output, command, program, environ, draws, names_file, sizes, shows_texts
+            settings, reports, output, command, program, environ, draws, names_file, sizes, shows_texts, page
         )
         return _child.run(command, environ, conclude, lambda: remove(reports))
 

@@ -5,31 +5,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from torchspan._files.opening import open_own
 from torchspan.answers import Answers
 from torchspan.answers.drawing import Drawing, DrawingOptions
 from torchspan.answers.lines import printable
 from torchspan.answers.units import plural
 from torchspan.answers.whole_texts import with_texts
+from torchspan.cli import _view_files
 from torchspan.cli._command import CommandError
 from torchspan.cli._redacted_copy import HELP, write_redacted
-from torchspan.cli._svg import Picture
 from torchspan.cli._terminal import Terminal
 from torchspan.cli._what_leaves import Listing
 from torchspan.traces import FileContent, Span, read, strings, trees
+from torchspan.views import Picture, markdown, page
 
 _MOST_PROBLEMS = 5
 _MOST_DIGITS = 10
-_TITLE = "Waterfall of a trace, drawn by torchspan"
-_PICTURE = re.compile(rf"<svg [^\n]*\n<title>{_TITLE}</title>".encode())
-"""What a file begins with that `--svg` wrote."""
 
 _Content = TypeVar("_Content", bound=FileContent)
 
@@ -83,31 +78,39 @@ class ShowCommand:
         parser.add_argument(
             "--svg",
             metavar="FILE",
-            help="draw to this SVG file instead, as wide as the terminal or COLUMNS; replaces no file but a picture that "
-            "torchspan drew",
+            help="draw to this SVG file instead, as wide as the terminal or COLUMNS; like --html, replaces "
+            "no file but one that torchspan wrote with one of these options",
+        )
+        parser.add_argument(
+            "--html",
+            metavar="FILE",
+            help="write a page for the browser instead, one file that refers to nothing outside of it",
+        )
+        parser.add_argument(
+            "--markdown",
+            action="store_true",
+            help="print the answers as Markdown instead, for a comment; at most 60 lines",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:
         paths: list[str] = arguments.files
         if arguments.redact:
             return _redact(paths)
-        if arguments.svg and (arguments.what_leaves or arguments.json):
-            other = "--json prints data" if arguments.json else "--what-leaves lists strings"
-            raise CommandError(f"--svg draws traces and {other}; leave out one of them", 2)
+        paths, number = _numbered(paths)
+        _check_options(arguments, number)
         if arguments.what_leaves:
             return _list(paths, shows_texts=arguments.text or sys.stdout.isatty())
-        paths, number = _numbered(paths)
         file = _read(paths, read)
         if not file.records:
             raise CommandError(_nothing(paths, file, "spans"), 2)
         spans = _chosen(file.records, arguments.trace, paths) if arguments.trace else file.records
-        shows_texts = arguments.text or (sys.stdout.isatty() and not (arguments.svg or arguments.json))
+        shows_texts = arguments.text or (sys.stdout.isatty() and not (_written(arguments) or arguments.json))
         spans = list(with_texts(spans)) if shows_texts else spans
         drawing = Drawing.of(spans, newest=len(paths) == 1 and not (arguments.all or arguments.trace))
         if arguments.json:
             print(json.dumps(Answers.of(drawing).document(), indent=2))
         else:
-            _draw(drawing, _choice(arguments, drawing, number, paths), arguments.svg, paths)
+            _draw(drawing, _choice(arguments, drawing, number, paths), arguments, paths)
         write_problems(file)
         return 1 if file.unread else 0
 
@@ -147,32 +150,42 @@ def _choice(
     )
 
 
-def _draw(drawing: Drawing, choice: DrawingOptions, file: str | None, inputs: Sequence[str]) -> None:
+def _draw(drawing: Drawing, choice: DrawingOptions, arguments: argparse.Namespace, inputs: Sequence[str]) -> None:
+    """Write the files that are asked for; without one, draw on the standard output."""
     terminal = Terminal(sys.stdout)
-    lines = drawing.lines(terminal.width, choice)
-    if file is None:
-        terminal.write(lines)
-        sys.stdout.flush()
-        return
-    picture = Picture(terminal.width)
-    picture.write(lines)
-    try:
-        with os.fdopen(_opened(file, inputs), "w", encoding="utf-8") as opened:
-            opened.write(picture.svg(_TITLE))
-    except OSError as error:
-        raise CommandError(
-            f"cannot write {printable(file)}: {error.strerror or error}; name another file: --svg <file>.svg", 2
-        ) from None
+    if arguments.svg:
+        picture = Picture(terminal.width)
+        picture.write(drawing.lines(terminal.width, choice))
+        _view_files.write(arguments.svg, [picture.svg().encode()], "--svg", inputs)
+    if arguments.html:
+        _view_files.write(arguments.html, page(drawing), "--html", inputs)
+    if arguments.markdown:
+        print(markdown(drawing), end="")
+    if not _written(arguments):
+        terminal.write(drawing.lines(terminal.width, choice))
+    sys.stdout.flush()
 
 
-def _opened(file: str, inputs: Sequence[str]) -> int:
-    """A descriptor of a new file, or of an earlier picture, which is emptied. Raises OSError for any other file."""
-    try:
-        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    except FileExistsError:
-        opened = open_own(file, _PICTURE, "a picture that torchspan drew", inputs)
-    os.ftruncate(opened, 0)
-    return opened
+_FILES = {"svg": "draws traces", "html": "shows traces", "markdown": "prints the answers"}
+_OTHERS = {"json": "prints data", "what_leaves": "lists strings"}
+_PARTS = {"errors": "--errors", "slowest": "--slowest"}
+
+
+def _written(arguments: argparse.Namespace) -> list[str]:
+    """The options with which something is written in place of the drawing on the standard output."""
+    return [name for name in _FILES if getattr(arguments, name)]
+
+
+def _check_options(arguments: argparse.Namespace, number: int | None) -> None:
+    """Raises CommandError for options that exclude each other, which argparse cannot tell."""
+    for name in _written(arguments):
+        for other, what in _OTHERS.items():
+            if getattr(arguments, other):
+                option = f"--{other.replace('_', '-')}"
+                raise CommandError(f"--{name} {_FILES[name]} and {option} {what}; leave out one of them", 2)
+        part = next((text for key, text in _PARTS.items() if getattr(arguments, key)), number)
+        if name != "svg" and part is not None:
+            raise CommandError(f"--{name} has every part; leave out {part}", 2)
 
 
 def _redact(paths: Sequence[str]) -> int:

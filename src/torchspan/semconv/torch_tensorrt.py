@@ -194,6 +194,16 @@ SETTINGS: dict[str, Attribute] = {
 }
 """Compilation settings by field name. Spans omit a setting that the installed version lacks."""
 
+SETTING_DEFAULTS: dict[str, object] = {
+    **{name: False for name, type_, _ in _SETTINGS if type_ == "boolean"},
+    "min_block_size": 5,
+    "workspace_size": 0,
+    "num_avg_timing_iters": 1,
+    "use_fast_partitioner": True,
+    "immutable_weights": True,
+}
+"""Their defaults (torch_tensorrt/dynamo/_defaults.py), as spans have them. The other settings have no value by default."""
+
 # --- compilations ---------------------------------------------------------------------------------------------
 _SPLIT = (phase.COMPILE, phase.REFIT, phase.PARTITION)
 """Work whose spans describe how the operators of a graph are divided between TensorRT and PyTorch."""

@@ -16,6 +16,9 @@ from torchspan.answers.lines import Line, cells
 _COLUMN, _ROW, _MARGIN, _FONT = 8, 18, 14, 13
 _BARS = "█░▏"
 _BRANCHES = {"│": "V{bottom}", "├": "V{bottom}M{x},{middle}H{right}", "└": "V{middle}H{right}"}
+_TITLE = "Waterfall of a trace, drawn by torchspan"
+PICTURE_MARK = re.compile(rf"<svg [^\n]*\n<title>{_TITLE}</title>".encode())
+"""What a picture begins with."""
 _PIECES = re.compile("(█+|░+|▏|[├└│]─*| {2,})")
 
 LIGHT = {
@@ -44,17 +47,13 @@ class Picture:
         """Add lines below those that were written before."""
         self._lines.extend(lines)
 
-    def svg(self, title: str) -> str:
-        """The picture.
-
-        Args:
-            title: For readers who do not see it.
-        """
+    def svg(self) -> str:
+        """The picture."""
         width, height = self.width * _COLUMN + 2 * _MARGIN, len(self._lines) * _ROW + 2 * _MARGIN
         shapes = [shape for row, line in enumerate(self._lines) for shape in _drawn(line, _MARGIN + row * _ROW)]
         return "\n".join([
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">',
-            f"<title>{escape(title)}</title>",
+            f"<title>{_TITLE}</title>",
             f"<style>{_css()}</style>",
             f'<rect class="background" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="6"/>',
             *shapes,

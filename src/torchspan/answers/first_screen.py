@@ -25,7 +25,7 @@ _TITLE, _TITLE_OF_OTHERS = "what was compiled", "what was recorded"
 _CACHES = {"aotautograd": "AOTAutograd's", "inductor": "Inductor's"}
 _NOTABLE = 0.1
 """The share of the time of all rows from which on a row says where its time went."""
-_Styled = tuple[tuple[Paragraph, ...], Style]
+Styled = tuple[tuple[Paragraph, ...], Style]
 """The paragraphs of one finding."""
 
 
@@ -42,18 +42,35 @@ def table(rows: Sequence[tuple[int, Compiled]], width: int, *, whole: bool = Fal
     summary = f"… {len(rest)} more, {rest[0][0]} to {rest[-1][0]}" if rest else ""
     in_rest = times(sum(row.count for _, row in rest))
     columns = _Columns.of(shown, width, summary, in_rest)
-    heading = _TITLE if any(row.is_compilation for _, row in rows) else _TITLE_OF_OTHERS
-    yield [(f"{columns.indent}{pad(heading, columns.name)}{'times':>{columns.times}}{'time':>{_TIME}}", Style.DIM)]
+    yield [
+        (f"{columns.indent}{pad(heading(rows), columns.name)}{'times':>{columns.times}}{'time':>{_TIME}}", Style.DIM)
+    ]
     whole_ns = sum(row.ns for _, row in rows)
     for number, row in shown:
         yield from _row(number, row, columns, width)
-        times_of_row = (*_slowest_engine(row), *_longest_stages(row, whole_ns)), Style.PLAIN
-        for paragraphs, style in (*_first(row, number, None if whole else _MOST_FINDINGS), times_of_row):
+        for paragraphs, style in said_of(row, number, whole_ns, whole=whole):
             for text in (text for paragraph in paragraphs for text in flowed(paragraph, width - columns.number)):
                 yield [(columns.indent, Style.PLAIN), (text, style)]
     if rest:
         end = columns.end(in_rest, duration(sum(row.ns for _, row in rest)))
         yield [(f"{columns.indent}{pad(shorten(summary, columns.name), columns.name)}{end}", Style.PLAIN)]
+
+
+def heading(rows: Sequence[tuple[int, Compiled]]) -> str:
+    """What the column of the names is called."""
+    return _TITLE if any(row.is_compilation for _, row in rows) else _TITLE_OF_OTHERS
+
+
+def said_of(row: Compiled, number: int, whole_ns: int, *, whole: bool) -> Iterator[Styled]:
+    """What the table says below a row: the findings, the worst first, the slowest engine and the longest stages.
+
+    Args:
+        number: The row's number.
+        whole_ns: The time of all rows, in nanoseconds.
+        whole: Whether all findings are said. Otherwise those after the first few are counted.
+    """
+    yield from _first(row, number, None if whole else _MOST_FINDINGS)
+    yield (*_slowest_engine(row), *_longest_stages(row, whole_ns)), Style.PLAIN
 
 
 @dataclass(frozen=True)
@@ -105,7 +122,7 @@ def _row(number: int, row: Compiled, columns: _Columns, width: int) -> Iterator[
         yield from ([(f"{indent}{piece}", Style.PLAIN)] for piece in broken(row.outcome, width - columns.number))
 
 
-def _first(row: Compiled, number: int, most: int | None) -> Iterator[_Styled]:
+def _first(row: Compiled, number: int, most: int | None) -> Iterator[Styled]:
     """The first `most` findings; the others are counted."""
     findings = list(_counted(_said(row.findings, row.name)))
     if most is None or len(findings) <= most:
@@ -116,7 +133,7 @@ def _first(row: Compiled, number: int, most: int | None) -> Iterator[_Styled]:
     yield (words(f"{more}; show FILE {number} has all"),), Style.PLAIN
 
 
-def _counted(findings: Iterable[_Styled]) -> Iterator[_Styled]:
+def _counted(findings: Iterable[Styled]) -> Iterator[Styled]:
     """The findings, equal ones once with how often they occur."""
     for ((first, *details), style), count in Counter(findings).items():
         yield ((*first, times(count)) if count > 1 else first, *details), style
@@ -131,7 +148,7 @@ def _without_name(paragraph: Paragraph, name: str) -> Paragraph:
     return paragraph
 
 
-def _said(findings: Sequence[Answer], name: str) -> Iterator[_Styled]:
+def _said(findings: Sequence[Answer], name: str) -> Iterator[Styled]:
     """What the findings of a row with this name say, operators that fell back for one reason together."""
     reasons: dict[str, list[Fallback]] = {}
     caches: dict[str, list[CacheResult]] = {}

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answers as Markdown, for a comment or the summary of a job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from torchspan.answers._compiled import Compiled
+from torchspan.answers._time_split import TimeSplit
+from torchspan.answers.drawing import Drawing, DrawingOptions, Section, rows_of, title_of
+from torchspan.answers.first_screen import MOST_ROWS, heading, said_of
+from torchspan.answers.lines import Code, Line
+from torchspan.answers.units import duration, plural, times
+
+MOST_LINES = 60
+_LONGEST = 300
+"""Characters of a line. Names and messages of a file may be longer."""
+_MARKUP = re.compile(r"([\\`*_\[\]<>|~&$]|:(?=//))")
+"""What Markdown takes for markup, a link or an entity. Lines begin with words of torchspan's."""
+_REFERENCES = re.compile(r"(@|#|www(?=\.))")
+"""What a site that shows it takes for a mention, the number of an issue or a link, even behind a backslash."""
+
+
+def markdown(drawing: Drawing) -> str:
+    """The answers, in at most `MOST_LINES` lines.
+
+    Names and messages are escaped: they can be no markup, no link and no mention.
+    """
+    lines = [line for section in drawing.sections for line in _section(section)]
+    if len(lines) > MOST_LINES:
+        rest = len(lines) - MOST_LINES + 2
+        lines = [*lines[: MOST_LINES - 2], "", f"{plural(rest, 'more line')}: `torchspan show FILE` has all"]
+    return "\n".join(lines) + "\n"
+
+
+def _section(section: Section) -> Iterator[str]:
+    rows = rows_of(section, DrawingOptions())
+    for line in title_of(section, _LONGEST):
+        yield f"**{_escaped(_text(line))}**"
+    yield ""
+    if rows:
+        yield from _table(rows)
+    if section.run is not None:
+        yield from (_escaped(_text(line)) + "  " for line in TimeSplit.of(section.run).lines(10**6))
+        yield ""
+
+
+def _table(rows: Sequence[tuple[int, Compiled]]) -> Iterator[str]:
+    shown, rest = rows[:MOST_ROWS], rows[MOST_ROWS:]
+    whole_ns = sum(row.ns for _, row in rows)
+    yield f"| | {heading(rows)} | times | time | outcome |"
+    yield "|---|---|---|---|---|"
+    for number, row in shown:
+        place = f" {_escaped(row.place)}" if row.place else ""
+        outcome = _escaped(row.outcome)
+        yield f"| {number} | **{_escaped(row.name)}**{place} | {times(row.count)} | {row.time} | {outcome} |"
+    if rest:
+        often, long = times(sum(row.count for _, row in rest)), duration(sum(row.ns for _, row in rest))
+        yield f"| | … {len(rest)} more, {rest[0][0]} to {rest[-1][0]} | {often} | {long} | |"
+    yield ""
+    for number, row in shown:
+        for paragraphs, _ in said_of(row, number, whole_ns, whole=False):
+            for paragraph in paragraphs:
+                yield f"- {number}: {' '.join(map(_word, paragraph))}"
+    yield ""
+
+
+def _word(piece: str) -> str:
+    return f"`{piece.replace('`', '')}`" if isinstance(piece, Code) else _escaped(piece)
+
+
+def _text(line: Line) -> str:
+    return "".join(text for text, _ in line).rstrip()
+
+
+def _escaped(text: str) -> str:
+    shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return _REFERENCES.sub(r"\1<!-- -->", _MARKUP.sub(r"\\\1", shown))
