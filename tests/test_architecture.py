@@ -41,6 +41,7 @@ ALLOWED = {
     "testing": {"_files", "_base", "answers", "instrumentor", "phase", "sdk", "traces"},
     "sdk": VOCABULARY | {"_files", "_sampling", "_base", "_settings", "_version", "environment_variables"},
     "traces": VOCABULARY,
+    "views": VOCABULARY | {"answers", "traces"},
     "propagation": {"_context", "_files", "_sampling", "_base", "_launched", "environment_variables"},
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
@@ -70,7 +71,7 @@ ALLOWED = {
         "environment_variables",
         "probes",
     }
-    | {"answers", "inputs", "redaction", "sdk", "testing", "traces"},
+    | {"answers", "inputs", "redaction", "sdk", "testing", "traces", "views"},
     "__init__": {"_base", "_version", "batching", "instrumentor"},
     "__main__": {"cli"},
     "_version": set(),

@@ -36,6 +36,7 @@ INTERNAL = {
     "torchspan.redaction",
     "torchspan.semconv",  # docs/reference/semantic-conventions.md
     "torchspan.subscribers",
+    "torchspan.views",  # `torchspan show`
     "torchspan.writer",
 }
 """Modules that are not part of the public API although their names have no underscore."""

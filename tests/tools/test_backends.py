@@ -75,6 +75,7 @@ def test_each_program_has_a_variable_that_names_another():
         "tempo": "TORCHSPAN_TEST_TEMPO",
         "operator-crds": "TORCHSPAN_TEST_OPERATOR",
         "chromium": "TORCHSPAN_TEST_CHROMIUM",
+        "axe-core": "TORCHSPAN_TEST_AXE",
     }
 
 
@@ -211,6 +212,7 @@ def test_without_go_it_is_said_what_to_install_or_to_name_and_the_status_is_1(ca
         "jaeger",
         "prometheus",
         "promtool",
+        "axe-core",
     ]
     assert said.out == (
         "tempo: not here; TORCHSPAN_TEST_TEMPO=/path/to/tempo, or the address of one that runs\n"

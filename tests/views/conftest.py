@@ -5,6 +5,7 @@ import pytest
 
 from support.browser import Browser
 from support.recording import Recording
+from torchspan import cli
 
 
 @pytest.fixture
@@ -18,3 +19,18 @@ def browser():
     with Browser() as browser:
         browser.resize(1300, 1000)
         yield browser
+
+
+@pytest.fixture
+def torchspan(capsys, monkeypatch):
+    """Call the command line in this process: `status, out, err = torchspan("show", file)`."""
+    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8")
+
+    def call(*words):
+        status = cli.main([str(word) for word in words])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call

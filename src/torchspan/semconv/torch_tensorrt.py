@@ -202,7 +202,7 @@ SETTING_DEFAULTS: dict[str, object] = {
     "use_fast_partitioner": True,
     "immutable_weights": True,
 }
-"""Their defaults (torch_tensorrt/dynamo/_defaults.py), as spans have them. The other settings have no value by default."""
+"""Their defaults, as spans have them (torch_tensorrt/dynamo/_defaults.py). The others have no value by default."""
 
 # --- compilations ---------------------------------------------------------------------------------------------
 _SPLIT = (phase.COMPILE, phase.REFIT, phase.PARTITION)

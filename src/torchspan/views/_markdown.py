@@ -25,7 +25,7 @@ _REFERENCES = re.compile(r"(@|#|www(?=\.))")
 def markdown(drawing: Drawing) -> str:
     """The answers, in at most `MOST_LINES` lines.
 
-    Names and messages are escaped: they can be no markup, no link and no mention.
+    Names and messages are escaped: none of them is markup, a link or a mention.
     """
     lines = [line for section in drawing.sections for line in _section(section)]
     if len(lines) > MOST_LINES:

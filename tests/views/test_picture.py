@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchspan.answers.lines import Style
-from torchspan.cli import _svg
-from torchspan.cli._svg import Picture
+from torchspan.views import Picture, _picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -18,7 +17,7 @@ def drawn(*lines, width=40):
     """The shapes of a picture, without its background."""
     picture = Picture(width)
     picture.write([*lines])
-    root = ET.fromstring(picture.svg("a picture"))
+    root = ET.fromstring(picture.svg())
     return [each for each in root if each.tag in {f"{SVG}text", f"{SVG}rect", f"{SVG}path"}][1:]
 
 
@@ -88,7 +87,7 @@ def luminance(color):
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-@pytest.mark.parametrize("palette", [_svg.LIGHT, _svg.DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("palette", [_picture.LIGHT, _picture.DARK], ids=["light", "dark"])
 @pytest.mark.parametrize("role", ["plain", "dim", "bar", "fallback", "error"])
 def test_texts_are_readable_on_the_background(palette, role):
     dark, light = sorted([luminance(palette[role]), luminance(palette["background"])])
@@ -125,7 +124,7 @@ def refused(torchspan, name, *files):
     return err.removeprefix(f"torchspan show: cannot write {name}: ").partition(";")[0]
 
 
-NO_PICTURE = "is not a picture that torchspan drew, and torchspan replaces no other file"
+NO_PICTURE = "is not a page, a picture or a Perfetto file that torchspan wrote, and torchspan replaces no other file"
 
 
 def test_a_picture_replaces_an_earlier_picture_and_an_empty_file(file, torchspan, tmp_path, picture):
