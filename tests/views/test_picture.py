@@ -157,7 +157,7 @@ def test_a_picture_of_another_program_a_link_and_a_second_name_are_never_replace
     assert refused(torchspan, picture, file) == "has a second name (a hard link)"
 
 
-def test_a_picture_does_not_go_to_standard_output(file, shell):
-    result = shell("show", file, "--svg", "/dev/stdout")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "cannot write /dev/stdout: is a link, which torchspan does not follow" in result.stderr
+def test_a_picture_does_not_go_to_standard_output(file, torchspan):
+    status, out, err = torchspan("show", file, "--svg", "/dev/stdout")
+    assert (status, out) == (2, "")
+    assert "cannot write /dev/stdout: is a link, which torchspan does not follow" in err
