@@ -147,7 +147,7 @@ class _File:
         """Begins and ends in pairs, as of brackets: Perfetto keeps the order of events that have the same time."""
         opened: list[Node] = []
         for node in lane:
-            while opened and opened[-1] is not node.parent:
+            while opened and (opened[-1] is not node.parent or end_ns(opened[-1]) < end_ns(node)):
                 yield from self._end(track, opened.pop())
             yield self._event(track, node.span.start_ns, self._begin(node))
             yield from self._instants(track, node.span)
