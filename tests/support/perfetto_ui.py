@@ -24,12 +24,9 @@ VIZVIEWER = {
 QUERY = """
 (async () => {
   const result = await app.trace.engine.query(%s);
-  const rows = [];
-  for (const row = result.iter({}); row.valid(); row.next())
-    rows.push(Object.fromEntries(result.columns().map((column) => {
-      const value = row.get(column);
-      return [column, typeof value === "bigint" ? Number(value) : value];
-    })));
+  const columns = result.columns(), rows = [];
+  const plain = (value) => typeof value === "bigint" ? {integer: String(value)} : value;
+  for (const row = result.iter({}); row.valid(); row.next()) rows.push(columns.map((name) => plain(row.get(name))));
   return rows;
 })()
 """
@@ -106,8 +103,13 @@ class PerfettoUI:
         self.browser.wait_for("typeof app === 'object' && !!app.trace && !app.isLoadingTrace")
 
     def query(self, sql):
-        """The rows of a query, as dictionaries."""
-        return self.browser.evaluate(QUERY % json.dumps(sql))
+        """The rows of a query, as tuples."""
+        rows = self.browser.evaluate(QUERY % json.dumps(sql))
+        return [tuple(int(value["integer"]) if isinstance(value, dict) else value for value in row) for row in rows]
+
+    def errors(self):
+        """What went wrong while Perfetto read the file, by its name."""
+        return dict(self.query("SELECT name, value FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0"))
 
     def dialog(self):
         """The text of the dialog that is open; empty without one."""

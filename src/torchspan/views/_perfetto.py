@@ -26,6 +26,8 @@ _PROFILER_INTERVAL_NS = 7_889_238 * 10**9
 (PyTorch 2.14), and `ChromeTraceBaseTime` in libkineto's src/output_json.h, which older versions use. About three months."""
 _MOST_NS = 2**62
 """The last time that is written. Perfetto computes with 64 bits, also one nanosecond after the end of a trace."""
+_DEEPEST = 500
+"""Slices inside each other on a track. Below 512, trace processor 52 gives slices no end (kMaxDepth of slice_tracker.cc)."""
 _MOST_PID = 2**31
 _SEQUENCE = integer(10, 1)  # TracePacket.trusted_packet_sequence_id
 _STARTS_TABLES, _USES_TABLES = integer(13, 1), integer(13, 2)  # TracePacket.sequence_flags
@@ -147,7 +149,7 @@ class _File:
         """Begins and ends in pairs, as of brackets: Perfetto keeps the order of events that have the same time."""
         opened: list[Node] = []
         for node in lane:
-            while opened and (opened[-1] is not node.parent or end_ns(opened[-1]) < end_ns(node)):
+            while opened and not _is_inside(node, opened[-1]):
                 yield from self._end(track, opened.pop())
             yield self._event(track, node.span.start_ns, self._begin(node))
             yield from self._instants(track, node.span)
@@ -275,8 +277,28 @@ def _lanes(process: Process) -> Iterator[tuple[str, list[Node]]]:
     Python's. Perfetto would also merge the main thread with that of torch.profiler's file, whose slices overlap with the spans.
     """
     for thread in process.threads:
-        for index, lane in enumerate(thread.lanes):
-            yield f"{thread.name} ({index + 1})" if index else thread.name, lane
+        for index, part in enumerate(part for lane in thread.lanes for part in _shallow(lane)):
+            yield f"{thread.name} ({index + 1})" if index else thread.name, part
+
+
+def _shallow(lane: Iterable[Node]) -> list[list[Node]]:
+    """The spans of a lane as lanes that Perfetto can show: what is inside too many others gets a lane of its own."""
+    parts: list[list[Node]] = []
+    opened: list[Node] = []
+    for node in lane:
+        while opened and not _is_inside(node, opened[-1]):
+            opened.pop()
+        part = len(opened) // _DEEPEST
+        if part == len(parts):
+            parts.append([])
+        parts[part].append(node)
+        opened.append(node)
+    return parts
+
+
+def _is_inside(node: Node, above: Node) -> bool:
+    """Whether the slice of a span is inside that of the span which is open in its lane."""
+    return above is node.parent and end_ns(node) <= end_ns(above)
 
 
 def _flows(nodes: Iterable[Node], uuids: Iterator[int]) -> dict[int, list[int]]:
