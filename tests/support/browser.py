@@ -24,6 +24,7 @@ OPTIONS = (
     "--disable-component-update",
     "--disable-dev-shm-usage",
     "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # pages that ask other hosts for something get nothing
     "--no-first-run",
     "--remote-debugging-port=0",
 )
@@ -117,10 +118,9 @@ class Browser:
         return base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])
 
     def evaluate(self, expression):
-        """The value of a JavaScript expression."""
-        answer = self._call(
-            "Runtime.evaluate", expression=f"{{ {EVERY_ELEMENT} {expression} }}", returnByValue=True, awaitPromise=True
-        )
+        """The value of a JavaScript expression, and of a promise what it is fulfilled with."""
+        block = f"{{ {EVERY_ELEMENT} {expression} }}"
+        answer = self._call("Runtime.evaluate", expression=block, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 

@@ -21,7 +21,7 @@ from torchspan.cli._redacted_copy import HELP, write_redacted
 from torchspan.cli._terminal import Terminal
 from torchspan.cli._what_leaves import Listing
 from torchspan.traces import FileContent, Span, read, strings, trees
-from torchspan.views import Picture, markdown, page
+from torchspan.views import Picture, markdown, page, perfetto
 
 _MOST_PROBLEMS = 5
 _MOST_DIGITS = 10
@@ -159,6 +159,8 @@ def _draw(drawing: Drawing, choice: DrawingOptions, arguments: argparse.Namespac
         _view_files.write(arguments.svg, [picture.svg().encode()], "--svg", inputs)
     if arguments.html:
         _view_files.write(arguments.html, page(drawing), "--html", inputs)
+    if arguments.perfetto:
+        _view_files.write(arguments.perfetto, perfetto(drawing), "--perfetto", inputs)
     if arguments.markdown:
         print(markdown(drawing), end="")
     if not _written(arguments):
@@ -166,7 +168,7 @@ def _draw(drawing: Drawing, choice: DrawingOptions, arguments: argparse.Namespac
     sys.stdout.flush()
 
 
-_FILES = {"svg": "draws traces", "html": "shows traces", "markdown": "prints the answers"}
+_FILES = {"svg": "draws traces", "html": "shows traces", "perfetto": "shows traces", "markdown": "prints the answers"}
 _OTHERS = {"json": "prints data", "what_leaves": "lists strings"}
 _PARTS = {"errors": "--errors", "slowest": "--slowest"}
 
