@@ -86,6 +86,7 @@ class ShowCommand:
             metavar="FILE",
             help="write a page for the browser instead, one file that refers to nothing outside of it",
         )
+        parser.add_argument("--perfetto", metavar="FILE", help="write a file for Perfetto instead, see ui.perfetto.dev")
         parser.add_argument(
             "--markdown",
             action="store_true",
