@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files for Perfetto in Perfetto itself: its UI in Chromium, and its trace processor's answers to SQL."""
 
+import io
 import itertools
 import json
 import subprocess
 import sys
+import zipfile
 from dataclasses import dataclass
 
 import pytest
@@ -258,11 +260,18 @@ def names_and_times(ui, condition):
     return ui.query(f"SELECT name, ts, ts + dur FROM slice WHERE {condition} ORDER BY ts")
 
 
-@pytest.fixture(params=["torchspan first", "profiler first"])
+@pytest.fixture(params=["torchspan first", "profiler first", "archive"])
 def pair(request, ui, profiled, run_file):
-    """Both files in one timeline, whichever is named first."""
-    files = {"run_pftrace": run_file, "profile_json": (profiled / "profile.json").read_bytes()}
-    ui.open(**dict(reversed(files.items())) if request.param == "profiler first" else files)
+    """Both files in one timeline, whichever is named first, or in an archive as `python -m zipfile -c` makes it."""
+    files = {"run.pftrace": run_file, "profile.json": (profiled / "profile.json").read_bytes()}
+    if request.param == "archive":
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as opened:
+            for name, written in files.items():
+                opened.writestr(name, written)
+        files = {"both.zip": archive.getvalue()}
+    names = reversed(files) if request.param == "profiler first" else files
+    ui.open(**{name.replace(".", "_"): files[name] for name in names})
     return ui
 
 

@@ -22,12 +22,12 @@ from torchspan.views._protobuf import double, fixed, integer, message, text
 from torchspan.views._timeline import NEVER_NS, Process, end_ns, processes, whole_traces
 
 _PROFILER_INTERVAL_NS = 7_889_238 * 10**9
-"""What torch.profiler's base time is a multiple of, from 1970 on: `_trimester_base_ns` in torch/profiler/_chrome_trace_export.py
-(PyTorch 2.14), and `ChromeTraceBaseTime` in libkineto's src/output_json.h, which older versions use. About three months."""
+"""What torch.profiler's base time is a multiple of, from 1970 on; about three months. Source: `_trimester_base_ns` in
+torch/profiler/_chrome_trace_export.py (PyTorch 2.14), which follows `ChromeTraceBaseTime` of libkineto."""
 _MOST_NS = 2**62
 """The last time that is written. Perfetto computes with 64 bits, also one nanosecond after the end of a trace."""
 _DEEPEST = 500
-"""Slices inside each other on a track. Below 512, trace processor 52 gives slices no end (kMaxDepth of slice_tracker.cc)."""
+"""Slices inside each other on a track. Of 512 and more, trace processor 52 did not find the ends when it was tried."""
 _MOST_PID = 2**31
 _SEQUENCE = integer(10, 1)  # TracePacket.trusted_packet_sequence_id
 _STARTS_TABLES, _USES_TABLES = integer(13, 1), integer(13, 2)  # TracePacket.sequence_flags
@@ -68,8 +68,8 @@ def perfetto(drawing: Drawing) -> Iterator[bytes]:
     a slice, an event an instant, a link within the file a flow, and an attribute a debug annotation.
 
     Times are those of torch.profiler's Chrome traces, so that Perfetto shows both on one timeline: nanoseconds since
-    `baseTimeNanoseconds`. A file of torchspan's does not have that time. It is computed from the earliest span as torch computes
-    it from the date, so the two differ if a new interval of three months began between them.
+    `baseTimeNanoseconds`. torchspan does not know that time. It computes it from the earliest span as torch does from the
+    date of the profile, so the two differ if a new interval of three months began in between.
 
     Args:
         drawing: What is drawn.
