@@ -34,7 +34,6 @@ def test_the_answers_are_a_table_and_a_list(recording, printed):
         f"| 1 | **forward** model.py:3 | {TIMES}2 | 200 ms | compiled |",
         "",
         "- 1: Recompiled: size of argument x, axis 0 (4, then 7): `torch._dynamo.mark_dynamic(x, 0)`",
-        "- 1: time: compile\\_frame 200 ms",
         "",
     ]
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 
@@ -37,10 +38,11 @@ Link = Callable[[Compiled], str]
 def first_screen(drawing: Drawing, look: Look, link: Link | None = None) -> str:
     """The table of answers and the waterfalls of each section, as `torchspan show` draws them."""
     choice = DrawingOptions()
-    parts = []
+    parts, number = [], itertools.count(1)
     for section in drawing.sections:
         rows = rows_of(section, choice)
-        waterfalls = (_pre(lines, look) for lines in drawing.waterfalls(section, rows, WIDTH, choice))
+        blocks = drawing.waterfalls(section, rows, WIDTH, choice)
+        waterfalls = (_pre(lines, look, f"waterfall {next(number)}") for lines in blocks)
         parts.append("\n".join([*_answers(section, rows, look, link), *waterfalls]))
     parts += [f"<p>{escape(' and '.join(drawing.left_out))} in the file</p>"] if drawing.left_out else []
     return "\n".join(parts)
@@ -91,9 +93,9 @@ def _word(piece: str) -> str:
     return f"<code>{escape(piece)}</code>" if isinstance(piece, Code) else escape(piece)
 
 
-def _pre(lines: Iterable[Line], look: Look) -> str:
+def _pre(lines: Iterable[Line], look: Look, label: str) -> str:
     text = "\n".join(_line(line, look) for line in lines)
-    return f'<pre tabindex="0" role="region" aria-label="waterfall">{text}\n</pre>'
+    return f'<pre tabindex="0" role="region" aria-label="{label}">{text}\n</pre>'
 
 
 def _line(line: Line, look: Look) -> str:

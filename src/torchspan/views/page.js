@@ -458,7 +458,8 @@ function showDetails(span) {
   const parts = [element("h3", {}, titleOf(span)), table(["", ""], facts), attributesOf("Attributes", spans.attributes[span])];
   for (const [name, moment, attributes] of spans.events[span]) {
     const when = moment === null ? "" : ` · + ${duration(Math.max(moment, 0))}`;
-    parts.push(attributesOf(`Event ${file.strings[name]}${when}`, attributes));
+    const title = `Event ${file.strings[name]}${when}`;
+    parts.push(attributesOf(title, attributes) || element("h4", {}, title));
   }
   for (const [traceId, spanId, attributes] of spans.links[span]) parts.push(linkOf(traceId, spanId), ...(attributes.length ? [attributesOf("Attributes of the link", attributes)] : []));
   parts.push(attributesOf("Process", file.resources[spans.resource[span]]));
