@@ -29,11 +29,19 @@ os.environ["XDG_CACHE_HOME"] = str(Path(tempfile.tempdir, "cache"))  # the stand
 torchspan.testing.without_gpu()
 
 
+LARGEST_COMPARED = 100_000
+"""Bytes of the largest file whose views are compared where slow tests are left out."""
+
+
 @pytest.fixture(scope="session", autouse=True)
-def summaries(tmp_path_factory):
-    """Hold the summary of every file that the session has written against its schema, at its end."""
+def summaries(tmp_path_factory, pytestconfig):
+    """Hold the summary of every file that the session has written against its schema, at its end, and compare all views of it.
+
+    Without the slow tests, views of large files are not compared.
+    """
     yield
-    assert list(summaries_of.invalid(tmp_path_factory.getbasetemp())) == []
+    largest = LARGEST_COMPARED if pytestconfig.getoption("markexpr") else None
+    assert list(summaries_of.invalid(tmp_path_factory.getbasetemp(), largest)) == []
 
 
 @pytest.fixture

@@ -293,6 +293,10 @@ def tempo_query(stack):
     return f"{stack.addresses['tempo']}/api/search?{urllib.parse.urlencode({'q': asked, 'limit': 1})}"
 
 
+PAGE = Path(__file__).resolve().parents[1] / ".reports" / "demo.html"
+"""The page of the last `make demo-up`, which `torchspan demo` names."""
+
+
 def demo(folder, command):
     """Run a program whose traces and metrics go to the stack, and wait for its trace. Returns its exit status."""
     stack = Stack(folder)
@@ -365,7 +369,8 @@ def main(arguments):
             say(f"Down: {', '.join(ended)}." if ended else "Nothing was up.")
         else:
             program = [each for each in options.program if each != "--"]
-            return demo(folder, program or [Path(sys.executable).with_name("torchspan"), "demo"])
+            PAGE.parent.mkdir(exist_ok=True)
+            return demo(folder, program or [Path(sys.executable).with_name("torchspan"), "demo", "--html", PAGE])
     except (LocalError, backends.BuildError, running.NotReadyError) as error:
         for line in str(error).splitlines():
             print(f"local: {line}", file=sys.stderr, flush=True)

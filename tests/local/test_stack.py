@@ -166,6 +166,10 @@ def test_the_demos_compilations_are_found_by_the_address_that_is_printed(address
     assert (names.count("torch_tensorrt.compile"), names.count("torch_tensorrt.convert")) == (2, 3)
 
 
+def test_the_demo_has_its_page(address_of_demo):
+    assert "ConvNetWithBessel" in local.PAGE.read_text(encoding="utf-8")
+
+
 def test_the_demos_metrics_are_in_prometheus(stack, address_of_demo):
     query = 'sum(torch_tensorrt_phase_duration_seconds_count{torchspan_phase="torch_tensorrt.convert"})'
     (row,) = measured(stack, query, bool)

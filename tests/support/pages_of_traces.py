@@ -95,11 +95,14 @@ class OpenPage:
 
 
 class Tables(html.parser.HTMLParser):
-    """The tables of a page without JavaScript: `rows` has the texts of the cells of each row that has several."""
+    """The tables of a page without JavaScript.
+
+    rows: the texts of the cells of each row. findings: the paragraphs of the lists inside them.
+    """
 
     def __init__(self, text):
         super().__init__()
-        self.rows, self._cell = [], None
+        self.rows, self.findings, self._cell, self._is_finding = [], [], None, False
         self.feed(text.partition('<section id="explore"')[0])
 
     def handle_starttag(self, tag, attrs):
@@ -108,11 +111,18 @@ class Tables(html.parser.HTMLParser):
         elif tag in {"td", "th"}:
             self.rows[-1].append("")
             self._cell = tag
+        elif tag in {"li", "br"}:
+            self.findings.append("")
+            self._is_finding = True
 
     def handle_endtag(self, tag):
         if tag in {"td", "th"}:
             self._cell = None
+        elif tag == "li":
+            self._is_finding = False
 
     def handle_data(self, data):
         if self._cell:
             self.rows[-1][-1] += data
+            if self._is_finding:
+                self.findings[-1] += data
