@@ -52,8 +52,8 @@ types: setup  ## type check, strict
 docs: setup  ## write the generated documents
 	@$(BIN)/python tools/generate.py
 
-picture: setup  ## docs/images/waterfall.svg, which README shows, from a new run of the demo
-	@$(BIN)/python tools/draw_waterfall.py
+picture: setup  ## the pictures of README and of the guides, in docs/images, from a new run of the demo; ONLY=waterfall: without a browser
+	@$(BIN)/python tools/draw_pictures.py $(ONLY)
 
 site: setup  ## the documentation as a site, in .site/html; fails for a broken link (needs Python 3.11)
 	@$(BIN)/python tools/build_site.py

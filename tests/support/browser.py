@@ -37,9 +37,13 @@ const every = (root) => [...root.querySelectorAll("*")].flatMap(
 
 
 class Browser:
-    """A context manager. requested: the addresses that the page asked for. errors: what it reported or threw."""
+    """A context manager. requested: the addresses that the page asked for. errors: what it reported or threw.
 
-    def __init__(self):
+    path: of Chromium; None for the one of the running test.
+    """
+
+    def __init__(self, path=None):
+        self._path = path
         self.requested, self.errors = [], []
         self._number = 0
 
@@ -48,7 +52,7 @@ class Browser:
             profile = stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="torchspan-browser-", ignore_cleanup_errors=True)
             )
-            command = [program("chromium"), *OPTIONS, f"--user-data-dir={profile}", "about:blank"]
+            command = [self._path or program("chromium"), *OPTIONS, f"--user-data-dir={profile}", "about:blank"]
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
             )

@@ -67,10 +67,13 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
 
 
 class PerfettoUI:
-    """A context manager. `browser` has what the UI asked for and reported."""
+    """A context manager. `browser` has what the UI asked for and reported.
 
-    def __init__(self):
-        self.browser = Browser()
+    chromium: its path; None for the one of the running test.
+    """
+
+    def __init__(self, chromium=None):
+        self.browser = Browser(chromium)
         self._traces = {}
 
     def __enter__(self):

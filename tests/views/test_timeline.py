@@ -34,10 +34,10 @@ def lanes(path):
 def test_a_span_is_in_the_lane_of_its_parent_and_one_that_overlaps_in_the_next(recording):
     parent = recording.start("parent", 0)
     recording.span("first", 10, 50, parent=parent)
-    recording.span("beside", 20, 60, parent=parent)
+    recording.span("overlapping", 20, 60, parent=parent)
     recording.span("last", 55, 90, parent=parent)
     recording.end(parent, 100)
-    assert lanes(recording.path) == {"app.py": {"main thread": [["parent", "first", "last"], ["beside"]]}}
+    assert lanes(recording.path) == {"app.py": {"main thread": [["parent", "first", "last"], ["overlapping"]]}}
 
 
 def test_a_child_that_outlasts_its_parent_has_a_lane_of_its_own(recording):
