@@ -213,8 +213,7 @@ class _Job:
                     for name in INDUCTOR_PHASES:
                         with self._compile_phase(name):
                             self._work(10)
-                    for _ in range(self._random.randint(1, 4)):
-                        self._worker()
+                    self._workers(self._random.randint(1, 4))
             with self._compile_phase("build_guards"):
                 self._work(12)
             parts = [f"inductor_config[{name}.*]" for name in OPERATORS]
@@ -239,10 +238,18 @@ class _Job:
     def _compile_phase(self, name):
         return self._span(f"{phase.COMPILE_PHASE.name} {name}", {semconv.COMPILE_PHASE_NAME: name})
 
-    def _worker(self):
-        facts = {semconv.WORKER_KIND: "thread", semconv.THREAD_ID: 140_207_127_000_768 + self._random.randint(1, 4)}
-        with self._span(phase.COMPILE_WORKER, facts), self._compile_phase("compile_file"):
-            self._work(300)
+    def _workers(self, count):
+        """Threads that begin together, and the wait for the last one."""
+        begin_ns, ends_ns = self._now_ns, []
+        for number in range(count):
+            self._now_ns = begin_ns
+            facts = {semconv.WORKER_KIND: "thread", semconv.THREAD_ID: 140_207_127_000_768 + number}
+            with self._span(phase.COMPILE_WORKER, facts), self._compile_phase("compile_file"):
+                self._work(300)
+            ends_ns.append(self._now_ns)
+        self._now_ns = begin_ns
+        with self._compile_phase("async_compile.wait"):
+            self._now_ns = max(ends_ns)
 
     # --- both --------------------------------------------------------------------------------------------------------
 
@@ -262,7 +269,8 @@ class _Job:
             yield span
         self._work(0.05)
         took_s = (self._now_ns - start_ns) / 1e9
-        span.set_attribute(semconv.CPU_THREAD_TIME, took_s * self._random.uniform(0.2, 1))
+        if took_s >= 0.001 and semconv.BUILD_PHASE_NAME not in span.attributes:
+            span.set_attribute(semconv.CPU_THREAD_TIME, round(took_s * self._random.uniform(0.2, 1), 9))
         span.end(self._now_ns)
 
     def _work(self, median_ms):
