@@ -15,6 +15,7 @@ SCRIPTS = (
     "messages.py",
     "start_up.py",
     "export_and_show.py",
+    "views.py",
     "exits.py",
     "late.py",
     "compile.py",

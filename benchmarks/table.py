@@ -3,15 +3,16 @@
 
 from dataclasses import dataclass
 
-NO_TARGET = "no target"
-VERDICTS = {True: "met", False: "MISSED", None: "lost in noise", NO_TARGET: NO_TARGET}
+NO_TARGET, NOT_MEASURED = "no target", "not measured"
+VERDICTS = {True: "met", False: "MISSED", None: "lost in noise", NO_TARGET: NO_TARGET, NOT_MEASURED: NOT_MEASURED}
 
 
 @dataclass(frozen=True)
 class Row:
     """What was measured, the figure, the target alongside it, and whether it was met.
 
-    met: None where the noise does not allow to tell, NO_TARGET where none was set.
+    met: None where the noise does not allow to tell, NO_TARGET where none was set, NOT_MEASURED where
+    a program was missing.
     """
 
     what: str

@@ -39,12 +39,12 @@ const every = (root) => [...root.querySelectorAll("*")].flatMap(
 class Browser:
     """A context manager. requested: the addresses that the page asked for. errors: what it reported or threw.
 
-    path: of Chromium; None for the one of the running test.
+    command: the file of Chromium; without one, that which the test is marked with.
     """
 
-    def __init__(self, path=None):
-        self._path = path
+    def __init__(self, command=None):
         self.requested, self.errors = [], []
+        self._command = command
         self._number = 0
 
     def __enter__(self):
@@ -52,7 +52,7 @@ class Browser:
             profile = stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="torchspan-browser-", ignore_cleanup_errors=True)
             )
-            command = [self._path or program("chromium"), *OPTIONS, f"--user-data-dir={profile}", "about:blank"]
+            command = [self._command or program("chromium"), *OPTIONS, f"--user-data-dir={profile}", "about:blank"]
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
             )
@@ -112,6 +112,10 @@ class Browser:
     def allow_scripts(self, *, allowed):
         """Whether pages that are opened from now on run their scripts."""
         self._call("Emulation.setScriptExecutionDisabled", value=not allowed)
+
+    def run_first(self, script):
+        """What pages that are opened from now on run before everything else, whatever their rules for scripts."""
+        self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
 
     def pdf(self):
         """The page as it is printed."""
