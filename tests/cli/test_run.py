@@ -330,3 +330,40 @@ def test_control_c_on_a_terminal_reaches_the_program_once(shell, program):
         out = terminal.stdout.read()
 
     assert (out, terminal.returncode) == (b"^Cinterrupted 1 time(s)\r\n", 0)
+
+
+# --- --html -----------------------------------------------------------------------------------------------------------
+def test_the_page_is_written_at_the_end_and_named(shell, program):
+    result = shell("run", "--html", "app.html", "--quiet", "--", *program(""))
+    assert result.returncode == 0
+    assert "torchspan: the page is app.html\n" in result.stderr
+    assert "<title>app.py" in (shell.folder / "app.html").read_text(encoding="utf-8")
+
+
+def test_a_file_that_cannot_become_a_page_is_refused_before_the_program_starts(shell, program):
+    command = program("open('started', 'w').close()")
+    (shell.folder / "mine.html").write_text("mine")
+    for target, reason in (
+        ("mine.html", "is not a page, a picture or a Perfetto file that torchspan wrote"),
+        ("nowhere/app.html", "No such file or directory"),
+    ):
+        result = shell("run", "--html", target, "--", *command)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert f"cannot write {target}: {reason}" in result.stderr
+    assert not (shell.folder / "started").exists()
+    assert (shell.folder / "mine.html").read_text() == "mine"
+
+
+def test_of_a_program_that_recorded_nothing_there_is_no_page_and_a_line(shell):
+    result = shell("run", "--html", "app.html", "--", sys.executable, "-c", "pass")
+    assert result.returncode == 0
+    assert "app.html was not written, since nothing was recorded" in result.stderr
+    assert not (shell.folder / "app.html").exists()
+
+
+def test_a_page_that_cannot_be_written_at_the_end_costs_a_line_and_not_the_status(shell, program):
+    command = program("open('app.html', 'w').write('mine'); sys.exit(3)")
+    result = shell("run", "--html", "app.html", "--", *command)
+    assert result.returncode == 3
+    assert "cannot write app.html: is not a page" in result.stderr
+    assert (shell.folder / "app.html").read_text() == "mine"

@@ -9,6 +9,7 @@ import pytest
 
 from privacy.sentences import COUNT, SENTENCES
 from support.child import unmeasured
+from support.pages_of_traces import spans_of
 from support.receiver import Receiver
 from torchspan import cli, semconv, traces
 
@@ -109,3 +110,19 @@ def test_the_summary_as_json_has_the_sentences_on_request_alone(run, capsys, wor
     assert len(document["errors"]) == 2 * COUNT
     said = json.dumps(document, ensure_ascii=False)
     assert [sentence for sentence in SENTENCES if json.dumps(sentence, ensure_ascii=False)[1:-1] in said] == expected
+
+
+@pytest.mark.parametrize("option", ["--html", "--perfetto", "--markdown"])
+def test_a_view_for_others_has_the_sentences_on_request_alone(run, capsys, tmp_path, option):
+    file, *_ = run
+    target = () if option == "--markdown" else (str(tmp_path / "out"),)
+
+    def sentences(*words):
+        assert cli.main(["show", option, *target, *words, str(file), "--all"]) == 0
+        printed = capsys.readouterr().out
+        content = (tmp_path / "out").read_bytes().decode("utf-8", "replace") if target else printed
+        shown = f"{content}{json.dumps(spans_of(content), ensure_ascii=False)}" if option == "--html" else content
+        return [sentence for sentence in SENTENCES if json.dumps(sentence, ensure_ascii=False)[1:-1] in shown]
+
+    assert sentences() == []
+    assert len(sentences("--text")) > (0 if option == "--markdown" else COUNT - 1)  # it has eight findings

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages that `torchspan show --html` writes, opened in a browser."""
 
+import base64
+import gzip
 import html.parser
 import json
+import re
 
 from torchspan import cli
 
@@ -13,6 +16,12 @@ def write(page, *words):
     """Write a page with `torchspan show --html`; its status is 0."""
     assert cli.main(["show", "--html", str(page), *map(str, words)]) == 0
     return page
+
+
+def spans_of(page):
+    """The document with the spans, of the text of a page."""
+    (block,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
+    return json.loads(gzip.decompress(base64.b64decode(json.loads(block)["gzip"])))
 
 
 class OpenPage:

@@ -2,7 +2,6 @@
 """The page of `torchspan show --html` as a file: its rules, its tables, its data. `test_page_in_browser.py` uses it."""
 
 import base64
-import gzip
 import hashlib
 import json
 import re
@@ -10,7 +9,7 @@ from importlib import resources
 
 import pytest
 
-from support.pages_of_traces import Tables
+from support.pages_of_traces import Tables, spans_of
 from torchspan import semconv
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -25,12 +24,6 @@ def page(recording, torchspan, tmp_path):
         return (tmp_path / "a.html").read_text(encoding="utf-8")
 
     return page
-
-
-def data(page):
-    """The document with the spans."""
-    (block,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
-    return json.loads(gzip.decompress(base64.b64decode(json.loads(block)["gzip"])))
 
 
 def test_its_rules_allow_its_one_script_and_its_one_style_alone(recording, page):
@@ -67,7 +60,7 @@ def test_script_and_style_have_at_most_60_kilobytes():
 def test_the_spans_are_columns_of_numbers_and_texts(recording, page):
     parent = recording.span("torch_tensorrt.compile", 0, 100, {semconv.MODEL_CLASS: "Net"})
     recording.span("later", 20, 30, {"big": 2**60, "list": [1, 2]}, parent=parent, scope="app", events=[("mark", {})])
-    document = data(page())
+    document = spans_of(page())
     spans, strings = document["spans"], document["strings"]
     assert [strings[name] for name in spans["name"]] == ["torch_tensorrt.compile", "later"]
     assert [strings[subject] for subject in spans["subject"]] == ["Net", ""]
@@ -81,7 +74,7 @@ def test_the_spans_are_columns_of_numbers_and_texts(recording, page):
 
 def test_a_key_of_the_table_has_its_sentence(recording, page):
     recording.span("torch_tensorrt.compile", 0, 100, {semconv.MODEL_CLASS: "Net", "mine": 1})
-    document = data(page())
+    document = spans_of(page())
     assert {document["strings"][int(key)] for key in document["briefs"]} == {str(semconv.MODEL_CLASS)}
     assert list(document["briefs"].values()) == [semconv.MODEL_CLASS.brief]
 
@@ -230,7 +223,7 @@ def test_a_hostile_text_is_in_the_data_as_text_and_nowhere_as_markup(recording, 
     (tmp_path / "hostile.jsonl").write_text(json.dumps(line) + "\n")
     assert torchspan("show", tmp_path / "hostile.jsonl", "--html", tmp_path / "a.html")[0] == 0
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    document = data(page)
+    document = spans_of(page)
     shown = text if text.isprintable() else ascii(text)[1:-1]
     assert document["strings"][document["spans"]["name"][0]] == f"name {shown}"
     assert document["spans"]["attributes"][0][-1] == f"value {shown}"
@@ -240,7 +233,7 @@ def test_a_hostile_text_is_in_the_data_as_text_and_nowhere_as_markup(recording, 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 2**63 - 1, -(2**63)])
 def test_a_number_that_json_or_javascript_lacks_is_text(recording, page, value):
     recording.span("work", 0, 1, {"n": value}, scope="app")
-    assert data(page())["spans"]["attributes"][0][-1] == str(value)
+    assert spans_of(page())["spans"]["attributes"][0][-1] == str(value)
 
 
 # --- what leaves ----------------------------------------------------------------------------------------------------------
@@ -265,4 +258,4 @@ def test_the_whole_texts_of_a_file_are_shown_with_text_alone(recording, torchspa
 
 
 def page_and_data(page):
-    return page + json.dumps(data(page))
+    return page + json.dumps(spans_of(page))
