@@ -2,7 +2,7 @@
 """Spans like those of a job that compiles models with torch.compile and Torch-TensorRT, in one trace, as long as is asked for.
 
 The tree, names, attributes and durations are those of `torchspan demo` and `torchspan demo --torch-compile`, with random
-numbers that depend on nothing but the seed. The SDK makes the spans, and torchspan's exporter writes them.
+numbers that depend on the seed alone. The SDK makes the spans, and torchspan's exporter writes them.
 """
 
 import contextlib
@@ -76,7 +76,7 @@ class _Ids(IdGenerator):
 
 
 class _Job:
-    """Its clock stands still but for `_work`."""
+    """Its clock moves in `_work` alone."""
 
     def __init__(self, tracer, count, seed):
         self._tracer, self._left, self._random, self._now_ns = tracer, count, random.Random(seed), START_NS

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from torchspan._files.opening import open_own
 from torchspan.answers.lines import printable
@@ -24,12 +26,25 @@ def write(path: str, pieces: Iterable[bytes], option: str, inputs: Sequence[str]
     Raises:
         CommandError: The file cannot be written, or is another one than those of `torchspan.views`.
     """
-    content = b"".join(pieces)
+    with _nothing_collected():
+        content = b"".join(pieces)
     try:
         with os.fdopen(_opened(path, inputs), "wb") as file:
             file.write(content)
     except OSError as error:
         raise _refusal(path, error, option) from None
+
+
+@contextlib.contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Inside, no garbage is collected: a view makes many objects, none is garbage, and a collection looks at every span."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def check(path: str, option: str) -> None:

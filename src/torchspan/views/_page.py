@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from html import escape
 from importlib import resources
 
-from torchspan.answers import Answers
+from torchspan.answers._built_engines import engines
 from torchspan.answers._compiled import Compiled
+from torchspan.answers._frame_answer import frames
 from torchspan.answers.drawing import Drawing
 from torchspan.answers.html import ON_PAGE, first_screen
 from torchspan.traces import Node, Span
@@ -97,9 +98,8 @@ def _pieces(drawing: Drawing) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield f"<title>{escape(title)}</title>\n{_LICENSE}\n<style>{style}</style>\n</head>\n<body>\n<main>\n"
     yield f"<h1>{escape(title)}</h1>\n{first_screen(drawing, ON_PAGE, _address_of_row)}\n{_EXPLORE}\n"
-    answers = Answers.of(drawing)
     nodes = [node for trace in whole_traces(drawing) for node in trace.nodes]
-    for table in (engine_table(answers.engines), frame_table(answers.frames), settings_table(nodes)):
+    for table in (engine_table(list(engines(nodes))), frame_table(list(frames(nodes))), settings_table(nodes)):
         yield from _section(table)
     yield '</main>\n<script type="application/json" id="data">{"gzip":"'
     yield packed(whole_traces(drawing))

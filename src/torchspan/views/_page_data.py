@@ -2,8 +2,9 @@
 """The spans of a page as one JSON document, column by column, which `page.js` reads.
 
 Its fields: `strings` (names, subjects and keys), `briefs` (a sentence for each key that has one), `traces` and `spans`. A trace has
-its id, its title, the number of its spans, its threads and its critical path. The spans of all traces follow each other; a
-column has a value for each. Times are nanoseconds since the start of the trace.
+its id, its title, the number of its spans and its threads. The spans of all traces follow each other; a column has a value for
+each. Times are nanoseconds since the start of the trace. To be short where much is equal, `inside` is the part of a span's
+duration that is not its own time, and `path` its own time less that on the critical path, null for a span that is not on it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from torchspan.views._timeline import WholeTrace, processes
 _BRIEFS = {str(row): row.brief for row in semconv.ATTRIBUTES}
 _LARGEST_EXACT = 2**53
 """From here on, a number of JavaScript is not exact."""
+_LEVEL = 4
+"""Of gzip: higher levels take more time and save few bytes (`benchmarks/views.py`)."""
 _ERROR, _UNFINISHED, _STAND_IN = 1, 2, 4
 
 
@@ -34,7 +37,7 @@ def packed(traces: Iterable[WholeTrace]) -> str:
     for trace in traces:
         document.add(trace)
     text = json.dumps(document.fields(), separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(gzip.compress(text.encode("ascii"), mtime=0)).decode("ascii")
+    return base64.b64encode(gzip.compress(text.encode("ascii"), _LEVEL, mtime=0)).decode("ascii")
 
 
 class _Document:
@@ -45,11 +48,13 @@ class _Document:
         self._traces: list[dict[str, Any]] = []
         self._resources: dict[int, tuple[Attributes, int]] = {}
         self._resource_lists: list[list[Any]] = []
-        self._columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+        self._rows: list[tuple[Any, ...]] = []
 
     def fields(self) -> dict[str, Any]:
         briefs = {number: _BRIEFS[text] for text, number in self._strings.items() if text in _BRIEFS}
-        lists = {"traces": self._traces, "resources": self._resource_lists, "spans": self._columns}
+        values = zip(*self._rows, strict=True) if self._rows else [()] * len(_COLUMNS)
+        columns = dict(zip(_COLUMNS, values, strict=True))
+        lists = {"traces": self._traces, "resources": self._resource_lists, "spans": columns}
         return {"strings": list(self._strings), "briefs": briefs, **lists}
 
     def add(self, trace: WholeTrace) -> None:
@@ -57,17 +62,16 @@ class _Document:
         start_ns = min(node.span.start_ns for node in nodes)
         index = {id(node): position for position, node in enumerate(nodes)}
         threads, places = _threads(nodes)
-        path = [(index[id(node)], ns) for node, ns in critical_path([node for node in nodes if node.parent is None])]
+        path = {id(node): ns for node, ns in critical_path([node for node in nodes if node.parent is None])}
         when = dt.datetime.fromtimestamp(start_ns // 1_000_000_000, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
         title = f"{nodes[0].span.name} · {when}"
-        self._traces.append(
-            {"id": trace.trace_id, "title": title, "count": len(nodes), "threads": threads, "path": path}
-        )
+        self._traces.append({"id": trace.trace_id, "title": title, "count": len(nodes), "threads": threads})
         for node in nodes:
-            self._add_span(node, index.get(id(node.parent), -1), start_ns, places[id(node)])
+            parent = index.get(id(node.parent), -1)
+            self._add_span(node, parent, start_ns, places[id(node)], path.get(id(node)))
 
-    def _add_span(self, node: Node, parent: int, start_ns: int, place: tuple[int, int]) -> None:
-        span = node.span
+    def _add_span(self, node: Node, parent: int, start_ns: int, place: tuple[int, int], path_ns: int | None) -> None:
+        span, own_ns = node.span, node.self_ns()
         flags = _ERROR * bool(error(span)[0]) + _UNFINISHED * isinstance(span, UnfinishedSpan)
         values = (
             span.span_id,
@@ -76,7 +80,8 @@ class _Document:
             self._string(subject(span)),
             span.start_ns - start_ns,
             span.duration_ns,
-            node.self_ns(),
+            span.duration_ns - own_ns,
+            None if path_ns is None else own_ns - path_ns,
             flags + _STAND_IN * node.is_stand_in,
             *place,
             self._resource(span),
@@ -87,8 +92,7 @@ class _Document:
             ],
             [[link.trace_id, link.span_id, self._attributes(link.attributes)] for link in span.links],
         )
-        for column, value in zip(self._columns.values(), values, strict=True):
-            column.append(value)
+        self._rows.append(values)
 
     def _string(self, text: str) -> int:
         return self._strings.setdefault(text, len(self._strings))
@@ -102,11 +106,14 @@ class _Document:
 
     def _attributes(self, attributes: Attributes) -> list[Any]:
         """Keys and values in turn."""
-        return [part for key, value in attributes.items() for part in (self._string(key), _value(value))]
+        parts: list[Any] = []
+        for key, value in attributes.items():
+            parts += (self._string(key), value if type(value) is str else _value(value))  # most of them are texts
+        return parts
 
 
 _COLUMNS = (
-    "id", "parent", "name", "subject", "start", "duration", "own", "flags", "thread", "lane", "resource",
+    "id", "parent", "name", "subject", "start", "duration", "inside", "path", "flags", "thread", "lane", "resource",
     "attributes", "events", "links",
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ Format: https://protobuf.dev/programming-guides/encoding/
 
 from __future__ import annotations
 
+import functools
 import struct
 
 _64_BITS = 2**64 - 1
@@ -14,12 +15,15 @@ _VARINT, _EIGHT_BYTES, _LENGTH = 0, 1, 2
 _SHORT = tuple(bytes((number,)) for number in range(0x80))
 
 
+@functools.lru_cache(maxsize=16_384)
 def integer(field: int, number: int) -> bytes:
     """A field of a type int32, int64, uint64, bool or enum.
 
     Args:
         field: The field's number.
         number: At most 64 bits; a negative number is written as two's complement.
+
+    Most of them are references to texts, which repeat.
     """
     return _varint(field << 3 | _VARINT) + _varint(number & _64_BITS)
 
@@ -35,8 +39,9 @@ def double(field: int, number: float) -> bytes:
 
 
 def message(field: int, content: bytes) -> bytes:
-    """A field that is a message, given its encoded fields."""
-    return _varint(field << 3 | _LENGTH) + _varint(len(content)) + content
+    """A field that is a message, given its encoded fields; the field's number is below 128."""
+    size = len(content)
+    return _TAGS[field] + (_SHORT[size] if size < 0x80 else _varint(size)) + content
 
 
 def text(field: int, content: str) -> bytes:
@@ -53,3 +58,7 @@ def _varint(number: int) -> bytes:
         number >>= 7
     encoded.append(number)
     return bytes(encoded)
+
+
+_TAGS = tuple(_varint(field << 3 | _LENGTH) for field in range(128))
+"""What a message begins with, by its field."""

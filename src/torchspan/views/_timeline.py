@@ -102,9 +102,12 @@ def processes(nodes: Iterable[Node]) -> list[Process]:
         The processes, in the order in which each began to work.
     """
     threads: dict[int, _ThreadKey] = {}
+    keys: dict[int, _ProcessKey] = {}  # by the identity of the resource
     by_thread: dict[_ThreadKey, list[Node]] = {}
     for node in nodes:
-        threads[id(node)] = key = _thread(node, threads.get(id(node.parent)))
+        resource = node.span.resource
+        process = keys.get(id(resource)) or keys.setdefault(id(resource), _process_key(resource))
+        threads[id(node)] = key = _thread(node, process, threads.get(id(node.parent)))
         by_thread.setdefault(key, []).append(node)
     result: dict[_ProcessKey, Process] = {}
     for (process, _), members in sorted(by_thread.items(), key=lambda item: _start_ns(item[1])):
@@ -134,9 +137,8 @@ def _process_name(resource: Attributes) -> str:
     return service if pid is None else f"{service} {pid}"
 
 
-def _thread(node: Node, above: _ThreadKey | None) -> _ThreadKey:
+def _thread(node: Node, process: _ProcessKey, above: _ThreadKey | None) -> _ThreadKey:
     """The thread: that of the span above in the same process, unless the span has one of its own."""
-    process = _process_key(node.span.resource)
     if node.span.name == phase.COMPILE_WORKER.name:
         return process, _WORKERS
     own = node.span.attributes.get(semconv.THREAD_ID)

@@ -70,12 +70,15 @@ async function read() {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   file = JSON.parse(await new Response(stream).text());
   spans = file.spans;
+  spans.own = spans.duration.map((ns, index) => ns - spans.inside[index]);
   byId = new Map();
   let first = 0;
   for (const trace of file.traces) {
     trace.first = first;
+    trace.path = [];  // the spans on it, with the time of each
     first += trace.count;
     for (let index = trace.first; index < first; index++) {
+      if (spans.path[index] !== null) trace.path.push([index - trace.first, spans.own[index] - spans.path[index]]);
       const key = keyOf(trace, index);
       if (!byId.has(key)) byId.set(key, index);
     }
