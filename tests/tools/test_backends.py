@@ -221,6 +221,24 @@ def test_without_go_it_is_said_what_to_install_or_to_name_and_the_status_is_1(ca
     )
 
 
+def test_a_file_of_npm_that_cannot_be_downloaded_is_named_and_the_status_is_0(capsys):
+    assert backends.main(["axe-core"]) == 0
+    said = capsys.readouterr()
+    assert said.err.startswith(
+        "backends: axe-core is built with npm, and there is no `npm` on the PATH. Install npm, or name a"
+    )
+    assert BY_NAME["axe-core"].found() is None
+
+
+def test_a_file_of_npm_that_a_variable_names_is_used(tmp_path, monkeypatch):
+    (tmp_path / "axe.js").write_text("")
+    monkeypatch.setenv("TORCHSPAN_TEST_AXE", str(tmp_path / "axe.js"))
+    assert BY_NAME["axe-core"].found() == str(tmp_path / "axe.js")
+    monkeypatch.setenv("TORCHSPAN_TEST_AXE", str(tmp_path / "not-there.js"))
+    with pytest.raises(backends.BuildError, match=r"not-there\.js names no file"):
+        BY_NAME["axe-core"].found()
+
+
 def test_a_build_that_fails_says_the_command_and_the_end_of_its_output_and_leaves_nothing(calls, monkeypatch, capsys):
     monkeypatch.setenv("FAILS", "1")
     assert backends.main(["jaeger"]) == 1
