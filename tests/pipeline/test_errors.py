@@ -115,8 +115,8 @@ def test_a_compilation_that_fails_after_its_engines_were_built_says_nothing_of_w
         compile_program(*arguments, **settings)
         raise OSError("disk full")
 
-    monkeypatch.setattr("torch_tensorrt._compile.dynamo_compile", compile_and_fail)
-    with pytest.raises(OSError, match="disk full"):
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="disk full"):
+        patched.setattr("torch_tensorrt._compile.dynamo_compile", compile_and_fail)  # undone before torchspan's end
         compile_fallback_model()
     compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile").attributes
     assert compilation["torch_tensorrt.operators.planned"] == 4
