@@ -66,8 +66,14 @@ def is_resumed(attributes: Attributes) -> bool:
 
 def graph_break(attributes: Attributes) -> str:
     """`graph break at model.py:41: data-dependent branch`, of the attributes of its event."""
-    place, kind = source_line(attributes), str(attributes.get(semconv.GRAPH_BREAK_CLASS) or BreakClass.OTHER)
-    return f"graph break{f' at {place}' if place else ''}: {_BREAKS.get(kind, kind.replace('_', ' '))}"
+    place = source_line(attributes)
+    return f"graph break{f' at {place}' if place else ''}: {break_class(attributes)}"
+
+
+def break_class(attributes: Attributes) -> str:
+    """`data-dependent branch`: the class of a graph break in words."""
+    kind = str(attributes.get(semconv.GRAPH_BREAK_CLASS) or BreakClass.OTHER)
+    return _BREAKS.get(kind, kind.replace("_", " "))
 
 
 def notes(span: Span) -> list[str]:

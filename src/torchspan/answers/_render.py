@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from torchspan.answers._labels import SEPARATOR, Fact
 from torchspan.answers._scene import Scene
 from torchspan.answers._stages import own_time
 from torchspan.answers.lines import Line, Style, broken, cells, flowed, pad, shorten
-from torchspan.answers.units import duration, plural, size, times
+from torchspan.answers.units import duration, moment, plural, size, times
 from torchspan.traces import Attributes, Node, Trace
 
 _DURATION = 9
@@ -85,7 +84,7 @@ def waterfall(trace: Trace, width: int, scene: Scene, head: str = "", *, unfolds
         yield [(" " * len(_OWN_TIME) if index else _OWN_TIME, Style.STRONG), (text, Style.PLAIN)]
 
 
-def _service(resource: Attributes) -> str:
+def service(resource: Attributes) -> str:
     """The service's name; empty where none was given, which the SDK writes as `unknown_service:` and the interpreter."""
     name = str(resource.get("service.name") or "")
     return "" if name.startswith("unknown_service") else name
@@ -93,12 +92,11 @@ def _service(resource: Attributes) -> str:
 
 def title(head: str, resource: Attributes, start_ns: int, what: str, width: int) -> Iterator[Line]:
     """Head, service, date and number of spans; the service where there is room, the others on more lines if need be."""
-    when = dt.datetime.fromtimestamp(start_ns // 1_000_000_000, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
-    rest = [when, *([what] if what else [])]
-    service = _service(resource)
+    rest = [moment(start_ns), *([what] if what else [])]
+    name = service(resource)
     room = width - cells(SEPARATOR.join([head, *rest]))
-    if service and room >= 11:
-        head += SEPARATOR + shorten(service, room - 3)
+    if name and room >= 11:
+        head += SEPARATOR + shorten(name, room - 3)
     tails = [""]
     for text in rest:
         used = cells(head if len(tails) == 1 else "") + cells(tails[-1] + SEPARATOR + text)

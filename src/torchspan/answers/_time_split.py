@@ -73,13 +73,21 @@ class TimeSplit:
         return cls(run.span.duration_ns / 1e9, seconds, count, runs_ns / 1e9, elsewhere)
 
     def lines(self, width: int) -> Iterator[Line]:
-        """`program 6.00 s: builds 0.95, other compilation 0.30, imports 2.90, runs 1.20, rest 0.65`, and of other threads.
+        """The sentences as lines.
 
         Args:
             width: Columns of the terminal.
 
         Yields:
             Each line.
+        """
+        yield from ([(piece, Style.PLAIN)] for text in self.sentences() for piece in broken(text, width))
+
+    def sentences(self) -> list[str]:
+        """`program 6.00 s: builds 0.95, other compilation 0.30, imports 2.90, runs 1.20, rest 0.65`, and of other threads.
+
+        Returns:
+            One sentence, or two.
         """
         labels = {"runs": plural(self.runs, "run")} if self.runs else {}
         said = {labels.get(name, name): s for name, s in self.parts.items() if s > 0 or name == "rest"}
@@ -89,7 +97,7 @@ class TimeSplit:
         elsewhere = {name: s for name, s in self.elsewhere.items() if s > 0}
         if elsewhere:
             texts.append(_text("other threads and processes", sum(elsewhere.values()), elsewhere))
-        yield from ([(piece, Style.PLAIN)] for text in texts for piece in broken(text, width))
+        return texts
 
 
 def _split(intervals: Mapping[str, list[_Interval]]) -> dict[str, int]:

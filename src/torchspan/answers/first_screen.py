@@ -35,13 +35,11 @@ def table(rows: Sequence[tuple[int, Compiled]], width: int, *, whole: bool = Fal
     Args:
         whole: Every row, with everything that happened.
     """
-    shown = rows if whole or len(rows) <= MOST_ROWS else rows[:MOST_ROWS]
+    shown = rows if whole else rows[:MOST_ROWS]
     if not shown:
         return
-    rest = rows[len(shown) :]
-    summary = f"… {len(rest)} more, {rest[0][0]} to {rest[-1][0]}" if rest else ""
-    in_rest = times(sum(row.count for _, row in rest))
-    columns = _Columns.of(shown, width, summary, in_rest)
+    rest = Rest.of(rows[len(shown) :])
+    columns = _Columns.of(shown, width, rest)
     yield [
         (f"{columns.indent}{pad(heading(rows), columns.name)}{'times':>{columns.times}}{'time':>{_TIME}}", Style.DIM)
     ]
@@ -51,9 +49,26 @@ def table(rows: Sequence[tuple[int, Compiled]], width: int, *, whole: bool = Fal
         for paragraphs, style in said_of(row, number, whole_ns, whole=whole):
             for text in (text for paragraph in paragraphs for text in flowed(paragraph, width - columns.number)):
                 yield [(columns.indent, Style.PLAIN), (text, style)]
-    if rest:
-        end = columns.end(in_rest, duration(sum(row.ns for _, row in rest)))
-        yield [(f"{columns.indent}{pad(shorten(summary, columns.name), columns.name)}{end}", Style.PLAIN)]
+    if rest is not None:
+        end = columns.end(rest.times, rest.time)
+        yield [(f"{columns.indent}{pad(shorten(rest.summary, columns.name), columns.name)}{end}", Style.PLAIN)]
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What the table says of the rows after the first `MOST_ROWS`, in words: which there are, how often and how long."""
+
+    summary: str
+    times: str
+    time: str
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, Compiled]]) -> Rest | None:
+        """That of rows with their numbers; None without a row."""
+        if not rows:
+            return None
+        summary = f"… {len(rows)} more, {rows[0][0]} to {rows[-1][0]}"
+        return cls(summary, times(sum(row.count for _, row in rows)), duration(sum(row.ns for _, row in rows)))
 
 
 def heading(rows: Sequence[tuple[int, Compiled]]) -> str:
@@ -82,12 +97,9 @@ class _Columns:
     times: int
 
     @classmethod
-    def of(cls, rows: Sequence[tuple[int, Compiled]], width: int, summary: str, in_rest: str) -> _Columns:
-        """The columns of rows: outcomes have room where that is possible.
-
-        Args:
-            summary, in_rest: What the line of further rows says, and how often they were compiled.
-        """
+    def of(cls, rows: Sequence[tuple[int, Compiled]], width: int, rest: Rest | None) -> _Columns:
+        """The columns of rows, and of the line of further rows: outcomes have room where that is possible."""
+        summary, in_rest = ("", "") if rest is None else (rest.summary, rest.times)
         number = max(_NUMBER, *(len(str(number)) + 1 for number, _ in rows))
         often = max(_TIMES, cells(in_rest) + 1, *(cells(times(row.count)) + 1 for _, row in rows))
         fixed = number + often + _TIME

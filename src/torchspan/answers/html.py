@@ -10,9 +10,9 @@ from html import escape
 from torchspan.answers._compiled import Compiled
 from torchspan.answers._time_split import TimeSplit
 from torchspan.answers.drawing import Drawing, DrawingOptions, Section, rows_of, title_of
-from torchspan.answers.first_screen import MOST_ROWS, heading, said_of
+from torchspan.answers.first_screen import MOST_ROWS, Rest, heading, said_of
 from torchspan.answers.lines import Code, Line, Paragraph, Style
-from torchspan.answers.units import duration, times
+from torchspan.answers.units import times
 
 Look = Mapping[Style, str]
 """The attribute that gives a style its look; styles without one look plain."""
@@ -53,12 +53,12 @@ def _answers(section: Section, rows: Sequence[tuple[int, Compiled]], look: Look,
     if rows:
         yield _table(rows, look, link)
     if section.run is not None:
-        yield from (f"<p>{_line(line, look)}</p>" for line in TimeSplit.of(section.run).lines(10**6))
+        yield from (f"<p>{escape(sentence)}</p>" for sentence in TimeSplit.of(section.run).sentences())
 
 
 def _table(rows: Sequence[tuple[int, Compiled]], look: Look, link: Link | None) -> str:
     whole_ns = sum(row.ns for _, row in rows)
-    shown, rest = rows[:MOST_ROWS], rows[MOST_ROWS:]
+    shown, rest = rows[:MOST_ROWS], Rest.of(rows[MOST_ROWS:])
     head = "".join(f'<th scope="col">{name}</th>' for name in ("part", heading(rows), "times", "time", "outcome"))
     lines = [f"<table><thead><tr>{head}</tr></thead>"]
     for number, row in shown:
@@ -67,10 +67,8 @@ def _table(rows: Sequence[tuple[int, Compiled]], look: Look, link: Link | None) 
         if any(said):
             lines.append(f'<tr><td></td><td colspan="4"><ul>{"".join(said)}</ul></td></tr>')
         lines.append("</tbody>")
-    if rest:
-        summary = f"… {len(rest)} more, {rest[0][0]} to {rest[-1][0]}"
-        often, long = times(sum(row.count for _, row in rest)), duration(sum(row.ns for _, row in rest))
-        cells = f"<td></td><td>{summary}</td><td>{often}</td><td>{long}</td><td></td>"
+    if rest is not None:
+        cells = f"<td></td><td>{rest.summary}</td><td>{rest.times}</td><td>{rest.time}</td><td></td>"
         lines.append(f"<tbody><tr>{cells}</tr></tbody>")
     return "\n".join([*lines, "</table>"])
 

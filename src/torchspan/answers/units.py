@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from pathlib import Path
 
@@ -27,6 +28,11 @@ def duration(ns: float) -> str:
         seconds = round(ns / 1e9)
         return f"{seconds // 60} m {seconds % 60:02} s"
     return _scaled(ns, _TIMES)
+
+
+def moment(ns: int) -> str:
+    """`2026-11-25 20:37:47Z`, of nanoseconds since 1970."""
+    return dt.datetime.fromtimestamp(ns // 1_000_000_000, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def size(count: float) -> str:

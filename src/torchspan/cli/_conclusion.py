@@ -20,7 +20,7 @@ from torchspan.answers.drawing import Drawing
 from torchspan.answers.lines import printable
 from torchspan.answers.printable_spans import printable_spans
 from torchspan.answers.whole_texts import with_texts
-from torchspan.cli import _output, _view_files
+from torchspan.cli import _output
 from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._child import Ended
 from torchspan.cli._command import CommandError
@@ -31,7 +31,6 @@ from torchspan.cli.show import write_problems
 from torchspan.environment_variables import TORCHSPAN_WITHOUT_GPU
 from torchspan.sdk import _path
 from torchspan.traces import Node, Span, Trace, UnfinishedSpan, read, trees
-from torchspan.views import page
 
 # --- the line of a process that crashed -----------------------------------------------------------------------------
 _SIGNALS = {
@@ -161,7 +160,7 @@ class Conclusion:
         run_span = self._write_run_span(ended, spans, reports) if spans else None
         lost = missing(reports, Counter(map(_process, filter(_has_ended, spans))))
         every = [*spans, run_span] if run_span else spans
-        shared = list(with_texts(every)) if self.shows_texts else every
+        recorded = every
         if self.shows_texts or sys.stderr.isatty():
             every = list(with_texts(every))
         if self.draws and run_span:
@@ -199,14 +198,18 @@ class Conclusion:
             detour = f" ({self.output.detour})" if self.output.detour else ""
             say(f"traces are in {', '.join(map(_output.relative, files))}{detour}")
         if self.page:
-            self._write_page(self.page, shared, files)
+            # Others may be given it: it has the whole texts of messages only if they were asked for.
+            self._write_page(self.page, every if self.shows_texts else recorded, files)
         if self.draws and (earlier := [_output.relative(file) for file in files if self.sizes.get(file)]):
             say(f"{', '.join(earlier)} had traces before this run; torchspan show --all draws them too")
         if without_gpu is not None:
             say(without_gpu)
 
     def _write_page(self, path: str, spans: Sequence[Span], inputs: Sequence[str]) -> None:
-        """Write the page, which others may be given: with the whole texts of messages only if they were asked for."""
+        """Write the page, and a line about it."""
+        from torchspan.cli import _view_files
+        from torchspan.views import page  # what a page needs costs the start of each run else
+
         if not spans:
             say(f"{path} was not written, since nothing was recorded")
             return

@@ -14,7 +14,7 @@ from pathlib import Path
 from torchspan import _launched
 from torchspan._launched.run_settings import RunSettings, new_span
 from torchspan._settings import resolved_variable
-from torchspan.cli import _child, _view_files
+from torchspan.cli import _child
 from torchspan.cli import _output as _output_file
 from torchspan.cli._command import CommandError
 from torchspan.cli._conclusion import Conclusion, say
@@ -135,6 +135,8 @@ def run_program(
     program = _child.find(command[0])
     _require_opentelemetry()
     if page:
+        from torchspan.cli import _view_files
+
         _view_files.check(page, "--html")
     sizes = _output_file.sizes(output)
     with scratch_folder() as reports:

@@ -15,13 +15,11 @@ from torchspan.answers.drawing import Drawing, DrawingOptions
 from torchspan.answers.lines import printable
 from torchspan.answers.units import plural
 from torchspan.answers.whole_texts import with_texts
-from torchspan.cli import _view_files
 from torchspan.cli._command import CommandError
 from torchspan.cli._redacted_copy import HELP, write_redacted
 from torchspan.cli._terminal import Terminal
 from torchspan.cli._what_leaves import Listing
 from torchspan.traces import FileContent, Span, read, strings, trees
-from torchspan.views import Picture, markdown, page, perfetto
 
 _MOST_PROBLEMS = 5
 _MOST_DIGITS = 10
@@ -153,6 +151,9 @@ def _choice(
 
 def _draw(drawing: Drawing, choice: DrawingOptions, arguments: argparse.Namespace, inputs: Sequence[str]) -> None:
     """Write the files that are asked for; without one, draw on the standard output."""
+    from torchspan.cli import _view_files
+    from torchspan.views import Picture, markdown, page, perfetto  # `torchspan run` imports this module, and needs none
+
     terminal = Terminal(sys.stdout)
     if arguments.svg:
         picture = Picture(terminal.width)
@@ -171,7 +172,6 @@ def _draw(drawing: Drawing, choice: DrawingOptions, arguments: argparse.Namespac
 
 _FILES = {"svg": "draws traces", "html": "shows traces", "perfetto": "shows traces", "markdown": "prints the answers"}
 _OTHERS = {"json": "prints data", "what_leaves": "lists strings"}
-_PARTS = {"errors": "--errors", "slowest": "--slowest"}
 
 
 def _written(arguments: argparse.Namespace) -> list[str]:
@@ -186,7 +186,7 @@ def _check_options(arguments: argparse.Namespace, number: int | None) -> None:
             if getattr(arguments, other):
                 option = f"--{other.replace('_', '-')}"
                 raise CommandError(f"--{name} {_FILES[name]} and {option} {what}; leave out one of them", 2)
-        part = next((text for key, text in _PARTS.items() if getattr(arguments, key)), number)
+        part = next((f"--{key}" for key in ("errors", "slowest") if getattr(arguments, key)), number)
         if name != "svg" and part is not None:
             raise CommandError(f"--{name} has every part; leave out {part}", 2)
 

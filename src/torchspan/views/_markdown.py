@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from torchspan.answers._compiled import Compiled
 from torchspan.answers._time_split import TimeSplit
 from torchspan.answers.drawing import Drawing, DrawingOptions, Section, rows_of, title_of
-from torchspan.answers.first_screen import MOST_ROWS, heading, said_of
+from torchspan.answers.first_screen import MOST_ROWS, Rest, heading, said_of
 from torchspan.answers.lines import Code, Line
-from torchspan.answers.units import duration, plural, times
+from torchspan.answers.units import plural, times
 
 MOST_LINES = 60
 _LONGEST = 300
@@ -42,12 +42,12 @@ def _section(section: Section) -> Iterator[str]:
     if rows:
         yield from _table(rows)
     if section.run is not None:
-        yield from (_escaped(_text(line)) + "  " for line in TimeSplit.of(section.run).lines(10**6))
+        yield from (f"{_escaped(sentence)}  " for sentence in TimeSplit.of(section.run).sentences())
         yield ""
 
 
 def _table(rows: Sequence[tuple[int, Compiled]]) -> Iterator[str]:
-    shown, rest = rows[:MOST_ROWS], rows[MOST_ROWS:]
+    shown, rest = rows[:MOST_ROWS], Rest.of(rows[MOST_ROWS:])
     whole_ns = sum(row.ns for _, row in rows)
     yield f"| | {heading(rows)} | times | time | outcome |"
     yield "|---|---|---|---|---|"
@@ -55,9 +55,8 @@ def _table(rows: Sequence[tuple[int, Compiled]]) -> Iterator[str]:
         place = f" {_escaped(row.place)}" if row.place else ""
         outcome = _escaped(row.outcome)
         yield f"| {number} | **{_escaped(row.name)}**{place} | {times(row.count)} | {row.time} | {outcome} |"
-    if rest:
-        often, long = times(sum(row.count for _, row in rest)), duration(sum(row.ns for _, row in rest))
-        yield f"| | … {len(rest)} more, {rest[0][0]} to {rest[-1][0]} | {often} | {long} | |"
+    if rest is not None:
+        yield f"| | {rest.summary} | {rest.times} | {rest.time} | |"
     yield ""
     for number, row in shown:
         for paragraphs, _ in said_of(row, number, whole_ns, whole=False):

@@ -18,6 +18,7 @@ from importlib import resources
 from torchspan.answers._built_engines import engines
 from torchspan.answers._compiled import Compiled
 from torchspan.answers._frame_answer import frames
+from torchspan.answers._render import service
 from torchspan.answers.drawing import Drawing
 from torchspan.answers.html import ON_PAGE, first_screen
 from torchspan.traces import Node, Span
@@ -98,11 +99,12 @@ def _pieces(drawing: Drawing) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield f"<title>{escape(title)}</title>\n{_LICENSE}\n<style>{style}</style>\n</head>\n<body>\n<main>\n"
     yield f"<h1>{escape(title)}</h1>\n{first_screen(drawing, ON_PAGE, _address_of_row)}\n{_EXPLORE}\n"
-    nodes = [node for trace in whole_traces(drawing) for node in trace.nodes]
+    traces = whole_traces(drawing)
+    nodes = [node for trace in traces for node in trace.nodes]
     for table in (engine_table(list(engines(nodes))), frame_table(list(frames(nodes))), settings_table(nodes)):
         yield from _section(table)
     yield '</main>\n<script type="application/json" id="data">{"gzip":"'
-    yield packed(whole_traces(drawing))
+    yield packed(traces)
     yield f'"}}</script>\n<script>{script}</script>\n</body>\n</html>\n'
 
 
@@ -118,8 +120,7 @@ def _hash(text: str) -> str:
 def _title(drawing: Drawing) -> str:
     """The services of the spans."""
     resources_ = [trace.roots[0].span.resource for section in drawing.sections for trace in section.traces]
-    services = dict.fromkeys(str(resource.get("service.name") or "") for resource in resources_)
-    names = [name for name in services if name and not name.startswith("unknown_service")]
+    names = [name for name in dict.fromkeys(map(service, resources_)) if name]
     more = ", …" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{more} · torchspan" if names else "torchspan"
 

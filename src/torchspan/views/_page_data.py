@@ -10,7 +10,6 @@ duration that is not its own time, and `path` its own time less that on the crit
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import gzip
 import json
 import math
@@ -19,6 +18,7 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan.answers._labels import error, subject
+from torchspan.answers.units import moment
 from torchspan.traces import Attributes, Node, Span, UnfinishedSpan
 from torchspan.views._critical_path import critical_path
 from torchspan.views._timeline import WholeTrace, processes
@@ -63,8 +63,7 @@ class _Document:
         index = {id(node): position for position, node in enumerate(nodes)}
         threads, places = _threads(nodes)
         path = {id(node): ns for node, ns in critical_path([node for node in nodes if node.parent is None])}
-        when = dt.datetime.fromtimestamp(start_ns // 1_000_000_000, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
-        title = f"{nodes[0].span.name} · {when}"
+        title = f"{nodes[0].span.name} · {moment(start_ns)}"
         self._traces.append({"id": trace.trace_id, "title": title, "count": len(nodes), "threads": threads})
         for node in nodes:
             parent = index.get(id(node.parent), -1)

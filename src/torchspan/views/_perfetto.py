@@ -17,7 +17,7 @@ from typing import Any
 from torchspan import phase, semconv
 from torchspan.answers import _labels
 from torchspan.answers.drawing import Drawing
-from torchspan.traces import Attributes, Node, Span, UnfinishedSpan
+from torchspan.traces import Attributes, Node, Span, UnfinishedSpan, at_or_below
 from torchspan.views._protobuf import double, fixed, integer, message, text
 from torchspan.views._timeline import NEVER_NS, Process, end_ns, processes, whole_traces
 
@@ -318,14 +318,7 @@ def _flows(nodes: Iterable[Node], uuids: Iterator[int]) -> dict[int, list[int]]:
     return flows
 
 
-def _outermost(nodes: Iterable[Node]) -> set[int]:
+def _outermost(nodes: list[Node]) -> set[int]:
     """`id(node)` of the compilations that are in no other one."""
-    inside: set[int] = set()
-    outermost: set[int] = set()
-    for node in nodes:  # parents before their children
-        if id(node.parent) in inside:
-            inside.add(id(node))
-        elif node.span.name in _COMPILATIONS:
-            inside.add(id(node))
-            outermost.add(id(node))
-    return outermost
+    inside = at_or_below(nodes, lambda node: node.span.name in _COMPILATIONS)
+    return {id(node) for node in nodes if id(node) in inside and id(node.parent) not in inside}

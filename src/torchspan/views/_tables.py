@@ -9,6 +9,7 @@ from typing import Any
 
 from torchspan import phase, semconv
 from torchspan.answers import BuiltEngine, Frame
+from torchspan.answers._frame_answer import break_class
 from torchspan.answers.units import duration, size, source_line
 from torchspan.traces import Node, Span
 
@@ -73,8 +74,7 @@ def _frame(frame: Frame) -> tuple[Span, Sequence[str]]:
 
 
 def _break(attributes: dict[str, Any]) -> str:
-    kind = str(attributes.get(semconv.GRAPH_BREAK_CLASS) or "other").replace("_", " ")
-    return " at ".join(filter(None, (kind, source_line(attributes))))
+    return " at ".join(filter(None, (break_class(attributes), source_line(attributes))))
 
 
 def settings_table(nodes: Iterable[Node]) -> Table:
