@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from torchspan._version import __version__
 from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._command import Command, CommandError
+from torchspan.cli.compare import CompareCommand
 from torchspan.cli.demo import DemoCommand
 from torchspan.cli.doctor import DoctorCommand
 from torchspan.cli.inputs import InputsCommand
@@ -24,6 +25,7 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS: dict[str, Command] = {
     "run": RunCommand(),
     "show": ShowCommand(),
+    "compare": CompareCommand(),
     "demo": DemoCommand(),
     "doctor": DoctorCommand(),
     "probes": ProbesCommand(),

@@ -27,22 +27,26 @@ def markdown(drawing: Drawing) -> str:
 
     Names and messages are escaped: none of them is markup, a link or a mention.
     """
-    lines = [line for section in drawing.sections for line in _section(section)]
+    return cut_off([line for section in drawing.sections for line in _section(section)], "torchspan show FILE")
+
+
+def cut_off(lines: Sequence[str], command: str) -> str:
+    """The first `MOST_LINES` lines as one text, which ends with the command that has all if there are more."""
     if len(lines) > MOST_LINES:
         rest = len(lines) - MOST_LINES + 2
-        lines = [*lines[: MOST_LINES - 2], "", f"{plural(rest, 'more line')}: `torchspan show FILE` has all"]
+        lines = [*lines[: MOST_LINES - 2], "", f"{plural(rest, 'more line')}: `{command}` has all"]
     return "\n".join(lines) + "\n"
 
 
 def _section(section: Section) -> Iterator[str]:
     rows = rows_of(section, DrawingOptions())
     for line in title_of(section, _LONGEST):
-        yield f"**{_escaped(_text(line))}**"
+        yield f"**{escaped(_text(line))}**"
     yield ""
     if rows:
         yield from _table(rows)
     if section.run is not None:
-        yield from (f"{_escaped(sentence)}  " for sentence in TimeSplit.of(section.run).sentences())
+        yield from (f"{escaped(sentence)}  " for sentence in TimeSplit.of(section.run).sentences())
         yield ""
 
 
@@ -52,9 +56,9 @@ def _table(rows: Sequence[tuple[int, Compiled]]) -> Iterator[str]:
     yield f"| | {heading(rows)} | times | time | outcome |"
     yield "|---|---|---|---|---|"
     for number, row in shown:
-        place = f" {_escaped(row.place)}" if row.place else ""
-        outcome = _escaped(row.outcome)
-        yield f"| {number} | **{_escaped(row.name)}**{place} | {times(row.count)} | {row.time} | {outcome} |"
+        place = f" {escaped(row.place)}" if row.place else ""
+        outcome = escaped(row.outcome)
+        yield f"| {number} | **{escaped(row.name)}**{place} | {times(row.count)} | {row.time} | {outcome} |"
     if rest is not None:
         yield f"| | {rest.summary} | {rest.times} | {rest.time} | |"
     yield ""
@@ -66,13 +70,14 @@ def _table(rows: Sequence[tuple[int, Compiled]]) -> Iterator[str]:
 
 
 def _word(piece: str) -> str:
-    return f"`{piece.replace('`', '')}`" if isinstance(piece, Code) else _escaped(piece)
+    return f"`{piece.replace('`', '')}`" if isinstance(piece, Code) else escaped(piece)
 
 
 def _text(line: Line) -> str:
     return "".join(text for text, _ in line).rstrip()
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """The text as Markdown that shows it: no markup, link or mention, at most 300 characters."""
     shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
     return _REFERENCES.sub(r"\1<!-- -->", _MARKUP.sub(r"\\\1", shown))

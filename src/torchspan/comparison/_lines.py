@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A comparison as lines: the answer first, then where the time differs, then what else does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from torchspan.answers._wording import words
+from torchspan.answers.lines import Line, Style, flowed, printable, shorten
+from torchspan.answers.units import duration, plural
+from torchspan.comparison._compare import Comparison, Pair
+from torchspan.comparison._exact_test import FEWEST, LEVEL
+from torchspan.comparison._times import Row
+
+_MOST_PAIRS, _MOST_CHANGES = 10, 40
+_LONGEST = 300
+"""Characters of a line. Names and messages of a file may be longer."""
+_MOST_STAGES = 3
+"""Stages that the path of a part names: the first and the last ones."""
+_NOTABLE = 0.02
+"""The share of the time from which on a difference is notable that cannot be judged."""
+_NOTABLE_S = 0.001
+
+
+def lines(comparison: Comparison, width: int) -> Iterator[Line]:
+    """The lines of a comparison, at most `width` columns wide."""
+    yield from flowed_lines(sentences(comparison), width)
+
+
+def flowed_lines(texts: Iterable[tuple[str, Style]], width: int) -> Iterator[Line]:
+    """The lines of texts, those that begin with spaces indented as a whole. Nothing in a text acts on a terminal."""
+    for text, style in texts:
+        indent = " " * (len(text) - len(text.lstrip()))
+        for piece in flowed(words(printable(shorten(text.strip(), _LONGEST))), width - len(indent)):
+            yield [(f"{indent}{piece}", style)]
+
+
+def sentences(comparison: Comparison) -> Iterator[tuple[str, Style]]:
+    """What the lines say, those about a compilation indented below it."""
+    yield headline(comparison), Style.STRONG
+    shown = [pair for pair in comparison.pairs if _has_news(pair)]
+    for index, pair in enumerate(shown[:_MOST_PAIRS]):
+        if index:
+            yield whole_sentence(comparison, pair), Style.STRONG
+        yield from ((f"   {text}", Style.PLAIN) for text in part_sentences(comparison, pair))
+    if len(shown) > _MOST_PAIRS:
+        yield f"{plural(len(shown) - _MOST_PAIRS, 'more pair')} with other times", Style.DIM
+    names, changes = (comparison.base.name, comparison.new.name), comparison.changes
+    for change in changes[:_MOST_CHANGES]:
+        yield change.sentence(*names), Style.FALLBACK if change.is_worse else Style.PLAIN
+    if len(changes) > _MOST_CHANGES:
+        yield f"{plural(len(changes) - _MOST_CHANGES, 'more change')}; --json has all", Style.DIM
+    if any(pair.whole.p is None for pair in comparison.pairs):
+        yield f"times are judged with {FEWEST} runs a side or more", Style.DIM
+    for text in (*comparison.base.left_out, *comparison.new.left_out):
+        yield f"left out: {text}", Style.DIM
+
+
+def headline(comparison: Comparison) -> str:
+    """The first line: the pair that differs most, with the likely cause; or that nothing has changed."""
+    pair = comparison.pairs[0]
+    whole = whole_sentence(comparison, pair)
+    if comparison.changes:
+        return f"{whole}: {comparison.changes[0].sentence(comparison.base.name, comparison.new.name)}"
+    if not any(map(_has_news, comparison.pairs)):
+        return f"nothing has changed: {whole}"
+    return f"{whole}: {_path(pair.parts[0])} {_signed(pair.parts[0].difference_s)}" if pair.parts else whole
+
+
+def whole_sentence(comparison: Comparison, pair: Pair) -> str:
+    """`compile ConvNet: before 1.94 s → after 2.61 s (+34 %, 5 and 5 runs, p=0.008)`."""
+    whole = pair.whole
+    runs = f"{len(whole.base_runs_s)} and {len(whole.new_runs_s)} runs"
+    facts = [_percent(whole), runs, _verdict(whole) or "not judged"]
+    return f"{pair.name}: {_times(comparison, whole)} ({', '.join(facts)})"
+
+
+def part_sentences(comparison: Comparison, pair: Pair) -> Iterator[str]:
+    """Where the time of a pair differs, and what the processor did."""
+    for row in pair.parts:
+        verdict = _verdict(row)
+        yield f"{_signed(row.difference_s)}  {_path(row)}: {_times(comparison, row)}{f' ({verdict})' if verdict else ''}"
+    before_s, after_s = pair.times.processor_s
+    if before_s and after_s and _has_news(pair) and abs(after_s - before_s) * 3 < abs(pair.whole.difference_s):
+        times = f"{comparison.base.name} {duration(before_s * 1e9)} → {comparison.new.name} {duration(after_s * 1e9)}"
+        yield f"on the processor {times}: the rest is waiting, or the machine was busy"
+
+
+def _has_news(pair: Pair) -> bool:
+    """Whether the times differ, as far as that can be told."""
+    rows = (pair.whole, *pair.parts)
+    if pair.whole.p is not None:
+        return any(row.is_different for row in rows)
+    return abs(pair.whole.difference_s) > max(_NOTABLE * pair.whole.base_s, _NOTABLE_S)
+
+
+def _times(comparison: Comparison, row: Row) -> str:
+    return f"{comparison.base.name} {duration(row.base_s * 1e9)} → {comparison.new.name} {duration(row.new_s * 1e9)}"
+
+
+def _verdict(row: Row) -> str:
+    """`p=0.008`, or `~` for what chance may have made; empty where nothing can be said."""
+    if row.p is None:
+        return ""
+    return f"p={row.p:.3f}" if row.p < LEVEL else "~"
+
+
+def _percent(row: Row) -> str:
+    return f"{100 * row.difference_s / row.base_s:+.0f} %" if row.base_s else "from nothing"
+
+
+def _signed(s: float) -> str:
+    return f"{'+' if s >= 0 else '-'}{duration(abs(s) * 1e9)}"
+
+
+def _path(row: Row) -> str:
+    stages = list(row.path) if len(row.path) <= _MOST_STAGES else [row.path[0], "…", *row.path[-2:]]
+    return " > ".join(stages) or "outside of its stages"

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A side of a comparison: a file, or a folder whose files are runs of one program, with what each run compiled.
+
+The same work of two runs has the same key, whatever its names and numbers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from torchspan import phase, semconv
+from torchspan.answers._attributes import strings
+from torchspan.answers._compiled import Compiled, compiled
+from torchspan.answers.printable_spans import printable_spans
+from torchspan.answers.units import plural
+from torchspan.answers.whole_texts import with_texts
+from torchspan.comparison._exact_test import MOST
+from torchspan.traces import Node, Run, Trace, by_run, read, trees
+
+Source = str | os.PathLike[str]
+
+
+class ComparisonError(ValueError):
+    """Two sides cannot be compared. The message says why, and what would change it, in one line."""
+
+
+class WorkKey(NamedTuple):
+    """What a compilation is.
+
+    Attributes:
+        what: `compile`, `export`, `build_engine`, …
+        name: The class of the model, or the function.
+        entry: The entry point of Torch-TensorRT, or the file of a function, without its folder.
+        inputs: The shapes of the inputs, or the line of a function.
+    """
+
+    what: str
+    name: str
+    entry: str
+    inputs: str
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """One run of a program.
+
+    Attributes:
+        name: The name of its file.
+        id: Its id; empty if it did not run under `torchspan run`.
+        works: What it compiled, by what the work is, the worst first. Equal work is one entry.
+    """
+
+    name: str
+    id: str
+    works: dict[WorkKey, Compiled]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side.
+
+    Attributes:
+        name: What lines call it.
+        runs: Its runs, at least one.
+        left_out: What of its files is not compared, in words.
+    """
+
+    name: str
+    runs: list[RecordedRun] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def works(self, key: WorkKey) -> list[Compiled]:
+        """The work of a key in each run that has it."""
+        return [run.works[key] for run in self.runs if key in run.works]
+
+    @property
+    def keys(self) -> list[WorkKey]:
+        """The work of all runs, without repetition."""
+        return list(dict.fromkeys(key for run in self.runs for key in run.works))
+
+
+def two_sides(base: Source, new: Source, *, texts: bool) -> tuple[Side, Side]:
+    """Read both sides, which are called by the names of their files, or `base` and `new` where these are equal.
+
+    Raises:
+        ComparisonError: A side has no run that can be compared, or runs of several programs.
+        OSError: A file cannot be opened or read.
+    """
+    names = Path(base).stem, Path(new).stem
+    first, second = names if names[0] != names[1] else ("base", "new")
+    return _side(Path(base), first, texts=texts), _side(Path(new), second, texts=texts)
+
+
+def _side(path: Path, name: str, *, texts: bool) -> Side:
+    side, files = Side(name), [path]
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+    for file in files[:MOST]:
+        _add_file(side, file, texts=texts)
+    if len(files) > MOST:
+        side.left_out.append(f"{len(files) - MOST} files of {path}: a side has at most {MOST}")
+    if not side.runs:
+        raise ComparisonError(f"no run to compare in {path}: {'; '.join(side.left_out) or 'the folder has no files'}")
+    _check(side, path)
+    return side
+
+
+def _add_file(side: Side, path: Path, *, texts: bool) -> None:
+    """Add the newest run of a file, or say why it is left out."""
+    file = read(path)
+    records = list(with_texts(file.records)) if texts else file.records
+    parts = by_run(trees(printable_spans(records)))
+    newest = max((part for part in parts if isinstance(part, Run)), key=lambda run: run.span.start_ns, default=None)
+    traces = newest.members if newest else [part for part in parts if isinstance(part, Trace)]
+    run = RecordedRun(path.name, newest.run_id if newest else "", _works(traces))
+    if file.unread:
+        side.left_out.append(f"{plural(file.unread, 'place')} of {path.name} that cannot be read")
+    if newest is None and any(semconv.RUN_ID in span.resource for span in records):
+        side.left_out.append(f"{path.name}: it is still being written, or its run was killed")
+    elif not run.works:
+        side.left_out.append(f"{path.name}: nothing was compiled")
+    else:
+        side.runs.append(run)
+        if newest and len(parts) > 1:
+            side.left_out.append(f"{plural(len(parts) - 1, 'older run or other trace')} of {path.name}")
+
+
+def _check(side: Side, path: Path) -> None:
+    """Raises ComparisonError where the files of a side are not one run each of one program."""
+    first, *others = side.runs
+    for run in others:
+        if run.id and run.id == first.id:
+            raise ComparisonError(
+                f"{first.name} and {run.name} of {path} are one run; write it to one file, without %p"
+            )
+        if not run.works.keys() & first.works:
+            programs = " and ".join(f"{other.name} compiled {described(other.works)}" for other in (first, run))
+            raise ComparisonError(f"{path} has files of different programs: {programs}")
+
+
+def described(keys: Iterable[WorkKey]) -> str:
+    """The first compilations, in words."""
+    texts = [" ".join(filter(None, key[1:])) for key in keys]
+    return ", ".join(texts[:3]) + (", …" if len(texts) > 3 else "")
+
+
+# --- what work is ---------------------------------------------------------------------------------------------------
+_FRAMES = frozenset({phase.COMPILE_FRAME.name, phase.COMPILE_BACKWARD.name})
+
+
+def _works(traces: Iterable[Trace]) -> dict[WorkKey, Compiled]:
+    works: dict[WorkKey, Compiled] = {}
+    for row in compiled(traces):
+        for node in row.nodes if row.is_compilation else ():
+            works.setdefault(_key(row, node), Compiled(row.name, row.place, is_compilation=True)).nodes.append(node)
+    return works
+
+
+def _key(row: Compiled, node: Node) -> WorkKey:
+    if node.span.name in _FRAMES:
+        file, _, line = row.place.rpartition(":")
+        return WorkKey("compile", row.name, os.path.basename(file), line)  # noqa: PTH119 - a path of another machine
+    entry = str(node.span.attributes.get(semconv.ENTRY_POINT) or node.span.name)
+    what = "compile" if node.span.name == phase.COMPILE.name else node.span.name.rpartition(".")[2]
+    inputs = (strings(inside.span.attributes, semconv.INPUT_SHAPES) for inside in node.below())
+    return WorkKey(what, row.name, entry, ", ".join(next(filter(None, inputs), ())))
+
+
+def pairs(base: Sequence[WorkKey], new: Sequence[WorkKey]) -> Iterator[tuple[WorkKey, WorkKey]]:
+    """The keys of the same work on both sides.
+
+    A function that moved to another line is the same one if no other of that name in its file lacks a partner.
+    """
+    common = set(base) & set(new)
+    yield from ((key, key) for key in base if key in common)
+    before, after = (_moved(key for key in side if key not in common) for side in (base, new))
+    yield from ((key, after[whole]) for whole, key in before.items() if whole in after)
+
+
+def _moved(keys: Iterable[WorkKey]) -> dict[WorkKey, WorkKey]:
+    """Functions by what they are without their line."""
+    functions = [key for key in keys if key.inputs.isdigit()]
+    same = Counter(key._replace(inputs="") for key in functions)
+    return {whole: key for key in functions if same[whole := key._replace(inputs="")] == 1}
+
+
+def labels(keys: Iterable[WorkKey]) -> dict[WorkKey, str]:
+    """`compile ConvNet`: what lines call each work, with entry and inputs where others have the same name."""
+    every = dict.fromkeys(keys)
+    same = Counter(key[:2] for key in every)
+    return {key: _label(key, is_alone=same[key[:2]] == 1) for key in every}
+
+
+def _label(key: WorkKey, *, is_alone: bool) -> str:
+    if key.inputs.isdigit():
+        return f"{key.what} {key.name} {key.entry}:{key.inputs}"
+    return f"{key.what} {key.name}" if is_alone else f"{key.what} {key.name} {key.entry} {key.inputs}".rstrip()

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The time of a compilation on both sides: the whole and its parts, which add up to it, each with what can be said of the difference."""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import statistics
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from torchspan import phase, semconv
+from torchspan.answers import _labels
+from torchspan.answers._attributes import number, strings
+from torchspan.answers._compiled import Compiled
+from torchspan.answers.units import plural
+from torchspan.comparison._exact_test import FEWEST, LEVEL, after_holm, p_value, ratio_interval
+from torchspan.traces import Node, Span, at_or_below
+
+Path = tuple[str, ...]
+"""The stages around a part, outermost first, without the work itself; empty for what is in no stage."""
+
+_CONVERSIONS = frozenset(row.name for row in phase.CONVERSIONS)
+_DEEPEST = 64
+"""Stages of a path. What lies deeper belongs to the last one."""
+_Event = tuple[int, bool, int]
+"""A moment, whether a span starts, and the span's position."""
+
+
+def time_parts(tops: Iterable[Node]) -> dict[Path, int]:
+    """Nanoseconds of each part of some work, which add up to the time in which one of its spans was open.
+
+    A moment belongs to the innermost span that is open, of several threads to the one that lies deepest, then to the one that started
+    last. What the stand-in for a GPU did is left out.
+
+    Args:
+        tops: The outermost spans of the work.
+
+    Returns:
+        The parts by the stages around them: equal stages in one place are one part, engines told apart by `engine_key`.
+    """
+    every: list[Node] = []
+    paths: list[Path] = []
+    depths: list[int] = []
+    positions: dict[int, int] = {}
+    for top in tops:
+        for node in top.below():
+            above = positions.get(id(node.parent)) if node is not top else None
+            positions[id(node)] = len(every)
+            every.append(node)
+            depths.append(0 if above is None else depths[above] + 1)
+            around = () if above is None else paths[above]
+            paths.append(around if depths[-1] == 0 or len(around) == _DEEPEST else (*around, _stage(node.span)))
+    parts: defaultdict[Path, int] = defaultdict(int)
+    left_out = at_or_below(every, lambda node: node.is_stand_in)
+    for node, path, own_ns in zip(every, paths, _own_ns(every, depths), strict=True):
+        if own_ns and id(node) not in left_out:
+            _add_steps(parts, path, node.span, own_ns)
+    return dict(parts)
+
+
+def engine_key(span: Span) -> str:
+    """`2 ops [1, 3, 16, 16]`: what an engine is, whatever its name; empty for other spans."""
+    if span.name not in _CONVERSIONS:
+        return ""
+    operators = number(span.attributes, semconv.ENGINE_OPERATORS)
+    shapes = ", ".join(strings(span.attributes, semconv.INPUT_SHAPES))
+    return " ".join(filter(None, ["" if operators is None else plural(int(operators), "op"), shapes]))
+
+
+def _stage(span: Span) -> str:
+    return " ".join(filter(None, [_labels.short(span), engine_key(span)]))
+
+
+def _add_steps(parts: defaultdict[Path, int], path: Path, span: Span, own_ns: int) -> None:
+    """Add the own time of a span: the steps that it names, and the rest."""
+    for step in _labels.steps(span):
+        ns = min(round(step.ns), own_ns)
+        own_ns -= ns
+        inside = (*path, step.name)
+        parts[inside] += ns
+    parts[path] += own_ns
+
+
+def _own_ns(nodes: Sequence[Node], depths: Sequence[int]) -> list[int]:
+    """Nanoseconds of each node in which it is the innermost one. A moment outside of every outermost node belongs to none."""
+    own = [0] * len(nodes)
+    events: list[_Event] = []
+    for position, node in enumerate(nodes):
+        if node.span.end_ns > node.span.start_ns:
+            events += [(node.span.start_ns, True, position), (node.span.end_ns, False, position)]
+    events.sort()
+    is_open = [False] * len(nodes)
+    innermost: list[tuple[int, int, int]] = []
+    tops, reached = 0, 0
+    for moment, starts, position in events:
+        while innermost and not is_open[innermost[0][2]]:
+            heapq.heappop(innermost)
+        if tops and innermost:
+            own[innermost[0][2]] += moment - reached
+        reached = moment
+        is_open[position] = starts
+        tops += (1 if starts else -1) if depths[position] == 0 else 0
+        if starts:
+            heapq.heappush(innermost, (-depths[position], -nodes[position].span.start_ns, position))
+    return own
+
+
+# --- both sides -----------------------------------------------------------------------------------------------------
+_MOST_PARTS = 12
+_REST, _NOTHING_S = 0.05, 0.001
+"""How much of the difference the parts that are not shown may make, and the seconds that never matter."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The times of the whole, or of one part of it.
+
+    Attributes:
+        path: The stages around the part, outermost first; empty for the whole.
+        base_s: Seconds of the median run of the first side, by the time of the whole; the lower of two.
+        new_s: Seconds of the median run of the second side.
+        base_runs_s: Seconds of each run of the first side.
+        new_runs_s: Seconds of each run of the second side.
+        p: The probability that chance alone makes such a difference, after Holm's correction over the rows that are shown;
+            None with fewer than 4 runs a side.
+        ratio: The 95 % interval of new to base; None with fewer than 4 runs a side.
+    """
+
+    path: Path
+    base_s: float
+    new_s: float
+    base_runs_s: tuple[float, ...]
+    new_runs_s: tuple[float, ...]
+    p: float | None = None
+    ratio: tuple[float, float] | None = None
+
+    @property
+    def difference_s(self) -> float:
+        """How much longer the second side took, in seconds."""
+        return self.new_s - self.base_s
+
+    @property
+    def is_different(self) -> bool:
+        """Whether the difference is told from chance."""
+        return self.p is not None and self.p < LEVEL
+
+
+class PairTimes:
+    """The times of one compilation on both sides.
+
+    Args:
+        base: The compilation in each run of the first side that has it.
+        new: That of the second side.
+    """
+
+    def __init__(self, base: Sequence[Compiled], new: Sequence[Compiled]) -> None:
+        self._base, self._new = ([time_parts(work.nodes) for work in side] for side in (base, new))
+        self._base_median, self._new_median = _median(self._base), _median(self._new)
+        paths = dict.fromkeys(path for run in (*self._base, *self._new) for path in run)
+        self._paths = list(paths)
+        self.whole = self.row((), self._paths)
+        medians = base[self._base_median], new[self._new_median]
+        self.processor_s = [sum(_processor_s(work)) for work in medians]
+
+    def row(self, name: Path, paths: Collection[Path]) -> Row:
+        """The row of some parts together.
+
+        Args:
+            name: The path of the row.
+            paths: The parts.
+        """
+        base, new = (
+            [sum(run.get(path, 0) for path in paths) / 1e9 for run in side] for side in (self._base, self._new)
+        )
+        row = Row(name, base[self._base_median], new[self._new_median], tuple(base), tuple(new))
+        if min(len(base), len(new)) < FEWEST:
+            return row
+        positive = ([max(s, 1e-9) for s in side] for side in (base, new))
+        return dataclasses.replace(row, p=p_value(base, new), ratio=ratio_interval(*positive))
+
+    def shown_parts(self) -> list[Row]:
+        """The parts that differ most between the two median runs, and the rest, which makes at most 5 % of the difference.
+
+        They add up to the difference of the whole. What only one of the runs has is one part with everything inside it. No part is
+        shown if none differs by a millisecond.
+        """
+        parts = self._compared_parts()
+        rows = sorted((self.row(*part) for part in parts.items()), key=lambda row: -abs(row.difference_s))
+        left_s = self.whole.difference_s
+        shown: list[Row] = []
+        for row in rows[:_MOST_PARTS]:
+            is_enough = abs(left_s) <= max(_REST * abs(self.whole.difference_s), _NOTHING_S)
+            if abs(row.difference_s) < _NOTHING_S or (is_enough and shown):
+                break
+            shown.append(row)
+            left_s -= row.difference_s
+        rest = [path for row in rows[len(shown) :] for path in parts[row.path]]
+        return [*shown, self.row(("rest",), rest)] if shown and rest else shown
+
+    def _compared_parts(self) -> dict[Path, list[Path]]:
+        """The paths of all runs by the part that they are compared as."""
+        before, after = (
+            {path[:length] for path in median for length in range(len(path) + 1)}
+            for median in (self._base[self._base_median], self._new[self._new_median])
+        )
+        parts: defaultdict[Path, list[Path]] = defaultdict(list)
+        for path in self._paths:
+            around = (path[:length] for length in range(len(path) + 1))
+            parts[next((part for part in around if (part in before) != (part in after)), path)].append(path)
+        return parts
+
+    def stage_row(self, stage: str) -> Row | None:
+        """The row of a stage with everything inside it; None if there is none of this name."""
+        paths = [path for path in self._paths if any(part.split(" ")[0] == stage or part == stage for part in path)]
+        return self.row((stage,), paths) if paths else None
+
+    def stages(self) -> list[str]:
+        """The names of the outermost stages."""
+        return list(dict.fromkeys(path[0].split(" ")[0] for path in self._paths if path))
+
+
+def _median(runs: Sequence[dict[Path, int]]) -> int:
+    """The position of the run whose whole is the median; the lower of two."""
+    wholes = [sum(run.values()) for run in runs]
+    return wholes.index(statistics.median_low(wholes))
+
+
+def _processor_s(work: Compiled) -> Iterator[float]:
+    return filter(None, (number(node.span.attributes, semconv.CPU_PROCESS_TIME) for node in work.nodes))
+
+
+def corrected(rows: Sequence[Row]) -> list[Row]:
+    """The rows with their p after Holm's correction over those that are judged."""
+    after = iter(after_holm([row.p for row in rows if row.p is not None]))
+    return [row if row.p is None else dataclasses.replace(row, p=next(after)) for row in rows]
