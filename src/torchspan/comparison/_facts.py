@@ -137,10 +137,9 @@ class Facts:
             elif isinstance(finding, CacheResult):
                 caches[finding.cache].append(finding)
         for cache, results in caches.items():
-            content = tuple(sorted((result.outcome, result.reason, result.count) for result in results))
             text = ", ".join(result.sentence.partition(", which saved")[0] for result in results)
             missed = sum(result.count for result in results if result.outcome in {"miss", "bypass"})
-            self.facts[FactKey("cache", _CACHES.get(cache, cache))] = Fact(content, text, badness=missed)
+            self.facts[FactKey("cache", _CACHES.get(cache, cache))] = Fact((text,), text, badness=missed)
 
     def _add_engines(self, work: Compiled) -> None:
         engines: defaultdict[str, list[BuiltEngine]] = defaultdict(list)
@@ -148,9 +147,9 @@ class Facts:
             engines[f"engine of {engine_key(engine.node.span) or engine.node.span.name}"].append(engine)
         for subject, same in engines.items():
             ids = sorted(str(engine.node.span.attributes.get(semconv.ENGINE_ID)) for engine in same)
-            text = f"{times(len(same))} of {size(sum(engine.bytes or 0 for engine in same))}"
-            why = " … ".join(same[0].modules)
-            self.facts[FactKey("engines", subject)] = Fact(tuple(ids), text, why, badness=len(same))
+            text = size(sum(engine.bytes or 0 for engine in same))
+            self.facts[FactKey("engine_bytes", subject)] = Fact(tuple(ids), text, "other bytes")
+            self._count("engines", subject, len(same), " … ".join(same[0].modules))
 
 
 def _text(setting: Any) -> str:
@@ -219,9 +218,8 @@ def _change(key: FactKey, base: Sequence[Facts], new: Sequence[Facts]) -> Iterat
         return
     first, second = _usual(before), _usual(after)
     why = first.why if first.badness > second.badness else second.why
-    if key.kind == "engines" and first.badness == second.badness:
-        yield Change("engine_bytes", key.subject, first.text, second.text, "other bytes")
-    elif first.text != second.text:  # a cache that is off may be asked another number of times
+    is_of_other_engines = key.kind == "engine_bytes" and absent in (first, second)
+    if not is_of_other_engines:
         yield Change(key.kind, key.subject, first.text, second.text, why, second.badness > first.badness)
 
 

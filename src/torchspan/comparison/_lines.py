@@ -31,7 +31,7 @@ def flowed_lines(texts: Iterable[tuple[str, Style]], width: int) -> Iterator[Lin
     """The lines of texts, those that begin with spaces indented as a whole. Nothing in a text acts on a terminal."""
     for text, style in texts:
         indent = " " * (len(text) - len(text.lstrip()))
-        for piece in flowed(words(printable(shorten(text.strip(), _LONGEST))), width - len(indent)):
+        for piece in flowed(words(printable(shorten(" ".join(text.split()), _LONGEST))), width - len(indent)):
             yield [(f"{indent}{piece}", style)]
 
 

@@ -6,8 +6,9 @@ The same work of two runs has the same key, whatever its names and numbers.
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import NamedTuple
 from torchspan import phase, semconv
 from torchspan.answers._attributes import strings
 from torchspan.answers._compiled import Compiled, compiled
-from torchspan.answers.printable_spans import printable_spans
 from torchspan.answers.units import plural
 from torchspan.answers.whole_texts import with_texts
 from torchspan.comparison._exact_test import MOST
@@ -114,10 +114,10 @@ def _add_file(side: Side, path: Path, *, texts: bool) -> None:
     """Add the newest run of a file, or say why it is left out."""
     file = read(path)
     records = list(with_texts(file.records)) if texts else file.records
-    parts = by_run(trees(printable_spans(records)))
+    parts = by_run(trees(records))
     newest = max((part for part in parts if isinstance(part, Run)), key=lambda run: run.span.start_ns, default=None)
     traces = newest.members if newest else [part for part in parts if isinstance(part, Trace)]
-    run = RecordedRun(path.name, newest.run_id if newest else "", _works(traces))
+    run = RecordedRun(path.name, newest.run_id if newest else "", works_of(traces))
     if file.unread:
         side.left_out.append(f"{plural(file.unread, 'place')} of {path.name} that cannot be read")
     if newest is None and any(semconv.RUN_ID in span.resource for span in records):
@@ -153,11 +153,15 @@ def described(keys: Iterable[WorkKey]) -> str:
 _FRAMES = frozenset({phase.COMPILE_FRAME.name, phase.COMPILE_BACKWARD.name})
 
 
-def _works(traces: Iterable[Trace]) -> dict[WorkKey, Compiled]:
+def works_of(traces: Iterable[Trace]) -> dict[WorkKey, Compiled]:
+    """What the traces of a run compiled, by what the work is, the worst first."""
     works: dict[WorkKey, Compiled] = {}
-    for row in compiled(traces):
-        for node in row.nodes if row.is_compilation else ():
-            works.setdefault(_key(row, node), Compiled(row.name, row.place, is_compilation=True)).nodes.append(node)
+    for row in (row for row in compiled(traces) if row.is_compilation):
+        nodes: defaultdict[WorkKey, list[Node]] = defaultdict(list)
+        for node in row.nodes:
+            nodes[_key(row, node)].append(node)
+        for key, own in nodes.items():
+            works[key] = row if len(nodes) == 1 else dataclasses.replace(row, nodes=own)
     return works
 
 

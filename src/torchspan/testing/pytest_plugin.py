@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plugin of pytest: the fixture `torchspan_trace`, with a section in the report of a test that fails, and the option
-`--torchspan-without-gpu`.
+"""The plugin of pytest: the fixtures `torchspan_trace`, with a section in the report of a test that fails, and `torchspan_budget`, and the
+options `--torchspan-without-gpu` and `--torchspan-update`.
 
-pytest loads it in every session where torchspan is installed. It imports neither torch nor OpenTelemetry until its fixture
-or its option is used.
+pytest loads it in every session where torchspan is installed. It imports neither torch nor OpenTelemetry until a fixture or
+an option is used.
 """
 
 from __future__ import annotations
@@ -18,8 +18,14 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option."""
-    parser.getgroup("torchspan").addoption(
+    """Add the options."""
+    group = parser.getgroup("torchspan")
+    group.addoption(
+        "--torchspan-update",
+        action="store_true",
+        help="Write what the tests with torchspan_budget compile into the files of budgets, instead of comparing it.",
+    )
+    group.addoption(
         "--torchspan-without-gpu",
         action="store_true",
         help="Run Torch-TensorRT's pipeline without a GPU in this session (torchspan.testing.without_gpu).",
@@ -45,6 +51,34 @@ def torchspan_trace() -> Iterator[CapturedTrace]:
 
     with capture() as trace:
         yield trace
+
+
+@pytest.fixture
+def torchspan_budget(torchspan_trace: CapturedTrace) -> CapturedTrace:
+    """The spans of the test, which has to compile what its budget says.
+
+    The budget is in a file beside the test, `test_model.budget.json` for `test_model.py`: operators in TensorRT, fallbacks with their
+    reasons, engines, layers, graph breaks and recompiles of each compilation. A test that passed fails where it compiled something else.
+    `pytest --torchspan-update` writes the file.
+    """
+    return torchspan_trace
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Compare what a test has compiled with its budget, or write the budget."""
+    yield
+    trace = getattr(item, "funcargs", {}).get("torchspan_budget")
+    if trace is not None:
+        from torchspan.testing import _budget
+
+        file, name = item.path.with_suffix(".budget.json"), item.nodeid.partition("::")[2]
+        if item.config.getoption("--torchspan-update"):
+            if hasattr(item.config, "workerinput"):
+                raise pytest.UsageError("--torchspan-update writes a file for several tests; run it without -n")
+            _budget.update(file, name, trace)
+        else:
+            _budget.check(file, name, trace)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a test may compile: a file beside the test, without times, places, texts of the program and names that change from run to run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from torchspan import phase, semconv
+from torchspan.answers import Report
+from torchspan.answers._attributes import number
+from torchspan.answers._compiled import Compiled
+from torchspan.comparison._facts import Fact, Facts
+from torchspan.comparison._sides import works_of
+
+FORMAT = "torchspan.budget/1"
+_KINDS = ("coverage", "engines", "fallback", "breaks", "recompiles")
+_UPDATE = "run pytest --torchspan-update"
+_Budget = dict[str, dict[str, str]]
+"""By compilation and by subject, what there is, in words."""
+
+
+def check(file: Path, test: str, trace: Report) -> None:
+    """Compare what a test has compiled with its budget.
+
+    Args:
+        file: The file of budgets.
+        test: The name of the test in it.
+        trace: What the test has compiled.
+
+    Raises:
+        AssertionError: The test compiled something else, or has no budget. The message has each difference, with the line of an operator.
+    """
+    __tracebackhide__ = True
+    now, why = _budget(trace)
+    budget = _read(file).get(test)
+    if budget is None:
+        raise AssertionError(f"{test} has no budget in {file.name}; {_UPDATE} to write it")
+    lines = [
+        f"{work}: {subject}: budget {budget.get(work, {}).get(subject, 'none')} → now {now.get(work, {}).get(subject, 'none')}"
+        + why.get((work, subject), "")
+        for work in sorted({*budget, *now})
+        for subject in sorted({*budget.get(work, {}), *now.get(work, {})})
+        if budget.get(work, {}).get(subject) != now.get(work, {}).get(subject)
+    ]
+    if lines:
+        raise AssertionError("\n  ".join([f"other than its budget in {file.name}; if it is meant, {_UPDATE}:", *lines]))
+
+
+def update(file: Path, test: str, trace: Report) -> None:
+    """Write what a test has compiled into the file of budgets. Raises AssertionError if it compiled nothing."""
+    tests = {**_read(file), test: _budget(trace)[0]}
+    document = {"format": FORMAT, "tests": tests}
+    file.write_text(json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _read(file: Path) -> dict[str, _Budget]:
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        if document["format"] == FORMAT:
+            return dict(document["tests"])
+    except FileNotFoundError:
+        return {}
+    except (ValueError, LookupError, TypeError):
+        pass
+    raise AssertionError(f"{file} is no file of budgets, {FORMAT}; remove it, and {_UPDATE}")
+
+
+def _budget(trace: Report) -> tuple[_Budget, dict[tuple[str, str], str]]:
+    """What was compiled, and by compilation and subject what explains it."""
+    budget: _Budget = {}
+    reasons: dict[tuple[str, str], str] = {}
+    for key, work in sorted(works_of(trace.traces).items()):
+        name = " ".join((key.what, key.name, "" if key.inputs.isdigit() else key.inputs)).strip()
+        facts = {key.subject: fact for key, fact in Facts.of(work).facts.items() if key.kind in _KINDS}
+        budget.setdefault(name, {}).update({subject: _text(fact) for subject, fact in facts.items()} | _layers(work))
+        reasons |= {(name, subject): f" ({fact.why})" for subject, fact in facts.items() if fact.why}
+    if not budget:
+        raise AssertionError("nothing was compiled in this test, so it has no budget; compile in the test itself")
+    return budget, reasons
+
+
+def _text(fact: Fact) -> str:
+    """`3 of 5`, or a number and its reasons: the text of a fact with its classes."""
+    classes = sorted({part[0] for part in fact.content if isinstance(part, tuple) and part[0]})
+    return " ".join([fact.text, *classes])
+
+
+def _layers(work: Compiled) -> dict[str, Any]:
+    builds = [node.span.attributes for node in work.every if node.span.name == phase.BUILD_ENGINE.name]
+    layers = sum(number(attributes, semconv.NETWORK_LAYERS) or 0 for attributes in builds)
+    return {"layers": f"{layers:.0f}"} if builds else {}
