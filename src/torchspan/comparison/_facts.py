@@ -22,7 +22,7 @@ KINDS = (*_CAUSES, *_EFFECTS)
 """Kinds of facts, likely causes first."""
 _COUNTED = {"errors", "fallback", "breaks", "recompiles", "engines"}
 _VERSIONS = {semconv.TORCH_VERSION, semconv.TORCH_TENSORRT_VERSION, semconv.TENSORRT_VERSION}
-_SETTINGS = ("torch_tensorrt.settings.", "tensorrt.builder.")
+_SETTINGS = "torch_tensorrt.settings."
 _KEYS = {
     "AOTAutograd's": (semconv.AOTAUTOGRAD_CACHE_KEY_PARTS, semconv.AOTAUTOGRAD_CACHE_KEY_DIGESTS),
     "Inductor's": (semconv.INDUCTOR_CACHE_KEY_PARTS, semconv.INDUCTOR_CACHE_KEY_DIGESTS),
@@ -127,10 +127,16 @@ class Facts:
                 what = finding.operator or "nothing"
                 self._count("fallback", f"{what} in PyTorch", finding.count, why, finding.reason)
             elif isinstance(finding, Recompile):
-                subject = f"recompiles of {', '.join(finding.functions)}"
-                self._count("recompiles", subject, finding.count, finding.sentence, finding.guard)
+                functions = dict.fromkeys(map(_without_line, finding.functions))
+                self._count(
+                    "recompiles",
+                    f"recompiles of {', '.join(functions)}",
+                    finding.count,
+                    finding.sentence,
+                    finding.guard,
+                )
             elif isinstance(finding, Break):
-                subject = f"graph breaks of {finding.function}, {finding.reason.replace('_', ' ')}"
+                subject = f"graph breaks of {_without_line(finding.function)}, {finding.reason.replace('_', ' ')}"
                 self._count("breaks", subject, finding.count, finding.place)
             elif isinstance(finding, Failure):
                 self._count("errors", f"{finding.type} in {finding.stage}", finding.count, finding.message)
@@ -150,6 +156,11 @@ class Facts:
             text = size(sum(engine.bytes or 0 for engine in same))
             self.facts[FactKey("engine_bytes", subject)] = Fact(tuple(ids), text, "other bytes")
             self._count("engines", subject, len(same), " … ".join(same[0].modules))
+
+
+def _without_line(function: str) -> str:
+    """`forward` of `forward from line 19`: another line is no other function."""
+    return function.partition(" from line ")[0]
 
 
 def _text(setting: Any) -> str:

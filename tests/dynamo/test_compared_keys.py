@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two compilations by torch.compile, compared: the part of the cache's key that differs is in the first line."""
+
+import re
+
+import pytest
+import torch
+from torch._inductor.utils import fresh_cache
+
+from support import compiled
+from torchspan import comparison
+from torchspan.comparison._lines import headline
+from torchspan.sdk import FileSpanExporter
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def compared(exporter, tmp_path, monkeypatch):
+    """The comparison of two compilations with the settings of a group each, in processes with empty caches of their own."""
+    monkeypatch.setenv("TORCH_WARM_POOL", "0")
+
+    def with_settings(before, after):
+        sides = [tmp_path / "before.jsonl", tmp_path / "after.jsonl"]
+        for path, group in zip(sides, (before, after), strict=True):
+            torch._dynamo.reset()
+            exporter.clear()
+            settings = {"fx_graph_cache": True, "compile_threads": 1, **group}
+            with torch._inductor.config.patch(settings), torch._functorch.config.patch(enable_autograd_cache=True):
+                torch.compile(compiled.product, backend="inductor")(torch.ones(3, 3))
+            file = FileSpanExporter(path)
+            file.export(exporter.get_finished_spans())
+            file.shutdown()
+        return comparison.compare(*sides)
+
+    return with_settings
+
+
+def first_line(result):
+    """The first line, without times and runs."""
+    return re.sub(r"\d[\d.]* (?:ms|s|µs)\b", "T", re.sub(r" \([^)]*not judged\)", "", headline(result)))
+
+
+def test_a_setting_of_inductor_that_was_changed_is_in_the_first_line(compared):
+    with fresh_cache():
+        result = compared({}, {"max_fusion_size": 7})
+    assert re.sub(r":\d+:", ":N:", first_line(result)) == (
+        "compile product compiled.py:N: before T → after T: "
+        "inductor_config[max_fusion_size] in Inductor's key differs between before and after"
+    )
+    assert [change.kind for change in result.changes] == ["cache_key"]
+
+
+def test_a_cache_of_torch_compile_that_was_filled_is_in_the_first_line(compared):
+    with fresh_cache():
+        result = compared({}, {})
+    assert re.sub(r":\d+:", ":N:", first_line(result)) == (
+        "compile product compiled.py:N: before T → after T: AOTAutograd's cache: before 1 miss → after 1 hit"
+    )
