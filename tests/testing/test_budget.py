@@ -121,8 +121,10 @@ def test_an_operator_that_falls_back_is_named_with_its_line_and_the_change(run):
     assert outcomes == {"failed": 1}
     assert errors == [
         "AssertionError: other than its budget in test_it.budget.json; if it is meant, run pytest --torchspan-update:",
-        "  compile Net [1, 3, 8, 8]: aten.relu in PyTorch: "
-        "budget none → now \N{MULTIPLICATION SIGN}1 user_excluded (excluded by you at test_it.py:13)",
+        (
+            "  compile Net [1, 3, 8, 8]: aten.relu in PyTorch: "
+            "budget none → now \N{MULTIPLICATION SIGN}1 user_excluded (excluded by you at test_it.py:13)"
+        ),
         "  compile Net [1, 3, 8, 8]: engine of 1 op [1, 3, 8, 8]: budget none → now \N{MULTIPLICATION SIGN}1 (conv)",
         "  compile Net [1, 3, 8, 8]: engine of 2 ops [1, 3, 8, 8]: budget \N{MULTIPLICATION SIGN}1 → now none",
         "  compile Net [1, 3, 8, 8]: layers: budget 3 → now 2",
@@ -146,8 +148,10 @@ def test_a_recompile_and_a_graph_break_are_named(run):
     assert errors == [
         "AssertionError: other than its budget in test_it.budget.json; if it is meant, run pytest --torchspan-update:",
         "  compile function: graph breaks of function, builtin: budget none → now \N{MULTIPLICATION SIGN}1 (test_it.py:7)",
-        "  compile function: recompiles of function: budget none → now \N{MULTIPLICATION SIGN}1 dtype "
-        "(Recompiled in function from line 7: data type of x (Float, then Int))",
+        (
+            "  compile function: recompiles of function: budget none → now \N{MULTIPLICATION SIGN}1 dtype "
+            "(Recompiled in function from line 7: data type of x (Float, then Int))"
+        ),
     ]
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchspan.answers._wording import words
-from torchspan.answers.lines import Line, Style, flowed, printable, shorten
+from torchspan.answers.lines import Line, Style, flowed, printable
 from torchspan.answers.units import duration, plural
 from torchspan.comparison._compare import Comparison, Pair
 from torchspan.comparison._exact_test import FEWEST, LEVEL
@@ -29,9 +29,11 @@ def lines(comparison: Comparison, width: int) -> Iterator[Line]:
 
 def flowed_lines(texts: Iterable[tuple[str, Style]], width: int) -> Iterator[Line]:
     """The lines of texts, those that begin with spaces indented as a whole. Nothing in a text acts on a terminal."""
-    for text, style in texts:
-        indent = " " * (len(text) - len(text.lstrip()))
-        for piece in flowed(words(printable(shorten(" ".join(text.split()), _LONGEST))), width - len(indent)):
+    for sentence, style in texts:
+        indent = " " * (len(sentence) - len(sentence.lstrip()))
+        text = " ".join(sentence.split())
+        shown = printable(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+        for piece in flowed(words(shown), width - len(indent)):
             yield [(f"{indent}{piece}", style)]
 
 
