@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the programs that tests run: the Collector, Jaeger and Prometheus, and the script axe-core.
+"""Builds the programs that tests run: the Collector, Jaeger, Prometheus and benchstat, and the script axe-core.
 
 `backends.py [name …]`: all of them, or those named. They are built from Go modules whose checksums are in the repository, or come
 from npm, into a folder for caches outside of it; one that is there already is left as it is. A program that is named by `TORCHSPAN_TEST_<PROGRAM>`,
@@ -200,6 +200,7 @@ BACKENDS = (
     GoProgram("jaeger", WRAPPERS / "jaeger", 3, "github.com/jaegertracing/jaeger/cmd/jaeger"),
     GoProgram("prometheus", WRAPPERS / "prometheus", 2, f"{_PROMETHEUS}/prometheus", tags="netgo,remove_all_sd"),
     GoProgram("promtool", WRAPPERS / "prometheus", 1, f"{_PROMETHEUS}/promtool", tags="netgo,remove_all_sd"),
+    GoProgram("benchstat", WRAPPERS / "benchstat", 0.5, "golang.org/x/perf/cmd/benchstat"),
     Program("tempo"),
     Schemas("operator-crds"),
     Browser("chromium"),

@@ -72,6 +72,7 @@ def test_each_program_has_a_variable_that_names_another():
         "jaeger": "TORCHSPAN_TEST_JAEGER",
         "prometheus": "TORCHSPAN_TEST_PROMETHEUS",
         "promtool": "TORCHSPAN_TEST_PROMTOOL",
+        "benchstat": "TORCHSPAN_TEST_BENCHSTAT",
         "tempo": "TORCHSPAN_TEST_TEMPO",
         "operator-crds": "TORCHSPAN_TEST_OPERATOR",
         "chromium": "TORCHSPAN_TEST_CHROMIUM",
@@ -212,6 +213,7 @@ def test_without_go_it_is_said_what_to_install_or_to_name_and_the_status_is_1(ca
         "jaeger",
         "prometheus",
         "promtool",
+        "benchstat",
         "axe-core",
     ]
     assert said.out == (
@@ -273,7 +275,12 @@ def test_a_build_that_fails_keeps_no_other_program_from_being_built(calls, monke
     program(calls.parent / "bin" / "go", FAKE_GO.replace("$FAILS", "$(grep ^module.*jaeger go.mod)"))
     assert backends.main([]) == 1
     assert "jaeger could not be built" in capsys.readouterr().err
-    assert [each.name for each in backends.BACKENDS if each.found()] == ["otelcol-torchspan", "prometheus", "promtool"]
+    assert [each.name for each in backends.BACKENDS if each.found()] == [
+        "otelcol-torchspan",
+        "prometheus",
+        "promtool",
+        "benchstat",
+    ]
 
 
 def test_a_build_says_every_few_seconds_how_far_it_is(calls, monkeypatch, capsys):

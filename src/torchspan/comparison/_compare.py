@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any
 from torchspan.answers.units import times
 from torchspan.comparison._facts import KINDS, Change, Facts, changes
 from torchspan.comparison._sides import ComparisonError, Side, Source, WorkKey, described, labels, pairs, two_sides
-from torchspan.comparison._times import PairTimes, Row, corrected
+from torchspan.comparison._times import PairTimes, Row, judged
 
 FORMAT = "torchspan.comparison/1"
 """The version of the document. A change of a field that its readers may notice has the next number."""
@@ -119,14 +120,11 @@ def of_sides(first: Side, second: Side) -> Comparison:
 def _with_parts(compared: Iterable[tuple[str, PairTimes]]) -> Iterator[Pair]:
     """The pairs, that which differs most first, with the parts of the first ones, and what can be said of each row."""
     ranked = sorted(compared, key=lambda pair: -abs(pair[1].whole.difference_s))
-    shown = [
-        [times.whole, *(times.shown_parts() if index < _MOST_WITH_PARTS else [])]
-        for index, (_, times) in enumerate(ranked)
-    ]
-    rows = iter(corrected([row for of_pair in shown for row in of_pair]))
-    for (name, pair_times), of_pair in zip(ranked, shown, strict=True):
-        whole, *parts = (next(rows) for _ in of_pair)
-        yield Pair(name, whole, tuple(parts), pair_times)
+    parts = [of_pair.shown_parts() if rank < _MOST_WITH_PARTS else [] for rank, (_, of_pair) in enumerate(ranked)]
+    rows = iter(judged([*(of_pair.whole for _, of_pair in ranked), *itertools.chain(*parts)]))
+    wholes = list(itertools.islice(rows, len(ranked)))
+    for (name, of_pair), whole, shown in zip(ranked, wholes, parts, strict=True):
+        yield Pair(name, whole, tuple(itertools.islice(rows, len(shown))), of_pair)
 
 
 def _changes(

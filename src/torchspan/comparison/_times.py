@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -123,8 +124,8 @@ class Row:
         new_s: Seconds of the median run of the second side.
         base_runs_s: Seconds of each run of the first side.
         new_runs_s: Seconds of each run of the second side.
-        p: The probability that chance alone makes such a difference, after Holm's correction over the rows that are shown;
-            None with fewer than 4 runs a side.
+        p: The probability that chance alone makes such a difference, after Holm's correction over the rows that are judged;
+            None with fewer than 4 runs a side, and of rows that the runs are too few to judge.
         ratio: The 95 % interval of new to base; None with fewer than 4 runs a side.
     """
 
@@ -231,7 +232,13 @@ def _processor_s(work: Compiled) -> Iterator[float]:
     return filter(None, (number(node.span.attributes, semconv.CPU_PROCESS_TIME) for node in work.nodes))
 
 
-def corrected(rows: Sequence[Row]) -> list[Row]:
-    """The rows with their p after Holm's correction over those that are judged."""
-    after = iter(after_holm([row.p for row in rows if row.p is not None]))
-    return [row if row.p is None else dataclasses.replace(row, p=next(after)) for row in rows]
+def judged(rows: Sequence[Row]) -> list[Row]:
+    """The rows with their p after Holm's correction.
+
+    Only as many of the first rows are judged as could all be different: one row with 4 runs a side, 6 with 5 and 23 with 6.
+    """
+    p_values = [row.p for row in rows if row.p is not None]
+    runs = min((min(len(row.base_runs_s), len(row.new_runs_s)) for row in rows if row.p is not None), default=0)
+    most = max(int(LEVEL * math.comb(2 * runs, runs) / 2), 1)
+    after = iter(after_holm(p_values[:most]))
+    return [dataclasses.replace(row, p=None if row.p is None else next(after, None)) for row in rows]
