@@ -19,7 +19,7 @@ class LiveLines:
     """Draws printable lines over those before, at the end of a terminal's output.
 
     No mode of the terminal is changed, and between two drawings the cursor is at the start of the row below the last
-    line: whatever ends the process, SIGKILL too, the shell goes on there. Colors are left out for the same reason.
+    line: whatever ends the process, SIGKILL too, the shell continues there. Colors are left out for the same reason.
 
     A terminal that becomes narrower breaks lines that it has drawn, or cuts them off, and does not say which. The cursor
     goes up by the number of lines, so that nothing above them is ever overwritten. Where lines were broken, their first

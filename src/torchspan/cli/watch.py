@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchspan import semconv
 from torchspan.answers.drawing import Drawing
 from torchspan.answers.lines import printable
 from torchspan.answers.running_work import RunningWork
@@ -26,7 +25,7 @@ from torchspan.cli._terminal import Terminal
 from torchspan.cli.show import write_problems
 from torchspan.environment_variables import TORCHSPAN_FILE
 from torchspan.sdk import _path
-from torchspan.traces import Span, TraceFile, read
+from torchspan.traces import Run, TraceFile, read
 
 _PERIOD_S = 0.5
 _GRACE_S, _GRACE_ELSEWHERE_S = 10, 120
@@ -43,7 +42,7 @@ class WatchCommand:
 
     Shows for each thread which stage of torch.compile, Torch-TensorRT or TensorRT is running and for how long, which of
     how many engines it makes, what fell back so far, and the memory of the program's processes (on Linux). At the end of
-    the run, prints what `torchspan show` prints. Ctrl-C leaves before, and the program goes on.
+    the run, prints what `torchspan show` prints. Ctrl-C leaves before; the program keeps running.
 
     Without FILE: the file of TORCHSPAN_FILE if that is set, else the newest file of a run in the current folder. Waits for
     a FILE that does not exist yet, since a program's file begins with its first span. Of several runs in the file, shows
@@ -57,8 +56,8 @@ class WatchCommand:
         path = arguments.file or _newest()
         if not Path(path).absolute().parent.is_dir():
             raise CommandError(f"no folder for {printable(path)}; name the file of torchspan run", 2)
-        is_plain = not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb"
-        lines = NewLines(sys.stdout) if is_plain else LiveLines(sys.stdout)
+        draws = sys.stdout.isatty() and os.name == "posix" and os.environ.get("TERM", "dumb") != "dumb"
+        lines = LiveLines(sys.stdout) if draws else NewLines(sys.stdout)
         watched = _WatchedFile(path)
         try:
             while not watched.is_over():
@@ -103,7 +102,7 @@ class _WatchedFile:
     def is_over(self) -> bool:
         """Read what was appended, and return whether the run has ended."""
         for span in self._appended().records:
-            run_id = _run_id(span)
+            run_id = Run(span).run_id
             if run_id != self._work.run_id and run_id not in self._earlier:
                 self._earlier.add(self._work.run_id)
                 self._work = RunningWork(run_id)
@@ -147,12 +146,12 @@ class _WatchedFile:
         return content
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Figures with what they are about: the time since the start, what runs, what fell back, the memory."""
+        """Figures with their texts: the time since the start, what runs, what fell back, the memory."""
         name, now_ns = printable(_output.relative(self._path)), time.time_ns()
         if not self._work.start_ns:
             yield "", f"waiting for the first span in {name}"
             return
-        yield duration(max(now_ns - self._work.start_ns, 0)), name
+        yield duration(max(now_ns - self._work.start_ns, 0)), f"running: {name}"
         yield from self._work.lines(now_ns, self._memory)
         if self._memory:
             processes = f" of {len(self._memory)} processes" if len(self._memory) > 1 else ""
@@ -161,17 +160,13 @@ class _WatchedFile:
     def write_answers(self) -> None:
         """Print what `torchspan show` prints of the run."""
         if not self._work.has_ended:
-            print("the run was killed: none of its processes exists any more")
+            print("the run has not written its end, and none of its processes exists any more")
         content = read(self._path)
-        spans = [span for span in content.records if _run_id(span) == self._work.run_id]
+        spans = [span for span in content.records if Run(span).run_id == self._work.run_id]
         drawing = Drawing.of(with_texts(spans) if sys.stdout.isatty() else spans)
         terminal = Terminal(sys.stdout)
         terminal.write(drawing.lines(terminal.width))
         write_problems(content)
-
-
-def _run_id(span: Span) -> str:
-    return str(span.resource.get(semconv.RUN_ID) or "")
 
 
 def _memory(pid: int | None) -> int:
