@@ -15,9 +15,9 @@ from pathlib import Path
 
 from torchspan.answers.drawing import Drawing
 from torchspan.answers.lines import printable
-from torchspan.answers.running_work import RunningWork
 from torchspan.answers.units import duration, size
 from torchspan.answers.whole_texts import with_texts
+from torchspan.answers.work_in_progress import WorkInProgress
 from torchspan.cli import _output
 from torchspan.cli._command import CommandError
 from torchspan.cli._live_lines import LiveLines, NewLines
@@ -94,7 +94,7 @@ class _WatchedFile:
 
     def _forget(self, file_id: tuple[int, int] | None = None) -> None:
         self._file_id, self._offset, self._changed_s, self._seen_s = file_id, 0, 0.0, 0.0
-        self._work = RunningWork()
+        self._work = WorkInProgress()
         self._earlier: set[str] = set()
         self._memory: dict[int | None, int] = {}
         """Bytes of each process of the run that exists on this machine."""
@@ -105,7 +105,7 @@ class _WatchedFile:
             run_id = Run(span).run_id
             if run_id != self._work.run_id and run_id not in self._earlier:
                 self._earlier.add(self._work.run_id)
-                self._work = RunningWork(run_id)
+                self._work = WorkInProgress(run_id)
             if run_id == self._work.run_id:
                 self._work.add(span)
         self._memory = {pid: memory for pid in self._work.pids if (memory := _memory(pid))}

@@ -6,7 +6,7 @@ import pytest
 from support.recording import Recording
 from support.run_recording import RunRecording, as_process, at, write_run
 from torchspan import semconv
-from torchspan.answers.running_work import RunningWork
+from torchspan.answers.work_in_progress import WorkInProgress
 from torchspan.traces import read
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -20,7 +20,7 @@ def recorded(tmp_path):
 
 def lines(recording, at_ms, pids=()):
     """What runs, by the file as it is now."""
-    work = RunningWork("0123456789abcdef")
+    work = WorkInProgress("0123456789abcdef")
     for span in read(recording.path).records:
         work.add(span)
     return work.lines(at(at_ms), pids)
@@ -168,7 +168,7 @@ def test_a_service_without_a_run_has_what_its_last_heartbeat_saw(tmp_path):
         },
         parent=whole,
     )
-    work = RunningWork()
+    work = WorkInProgress()
     for span in read(recording.path).records:
         if span.name == "torchspan.progress":
             work.add(span)
@@ -179,7 +179,7 @@ def test_a_service_without_a_run_has_what_its_last_heartbeat_saw(tmp_path):
 def test_the_runs_own_span_ends_it(recorded, tmp_path):
     recorded.span("torch_tensorrt.compile", 0, 1_000, NET)
     write_run(tmp_path / "run.jsonl", 0, 2_000)
-    work = RunningWork("0123456789abcdef")
+    work = WorkInProgress("0123456789abcdef")
     for span in read(recorded.path).records:
         work.add(span)
 

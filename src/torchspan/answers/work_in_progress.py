@@ -19,7 +19,7 @@ _Key = tuple[str, str]
 """Trace id and span id."""
 
 
-class RunningWork:
+class WorkInProgress:
     """What is running in one run of a program, or in a service that was not started by `torchspan run`.
 
     Takes the spans in the order of the file. Of a span that ended, its id is kept, and what it says of an open span around
