@@ -51,9 +51,9 @@ With `TORCHSPAN_CAPTURE=local`, the whole texts of messages, of guards and of th
 
 - the file of `torchspan run`, in attributes of spans under keys that begin with `torchspan.local.`, each at most 2 KiB. A file that its
   group or others have rights to gets no texts, which one line in the log reports;
-- the terminal on which `torchspan run` ends or `torchspan show` is called. Where the output is not a terminal (a pipe, a file, a log of
-  CI), it has no texts unless you add `--text`. Pictures of `--svg`, pages of `--html`, files of `--perfetto`, the text of `--markdown` and
-  the document of `--json` have none either, unless you add `--text`;
+- the terminal on which `torchspan run` or `torchspan watch` ends or `torchspan show` is called. Where the output is not a terminal (a
+  pipe, a file, a log of CI), it has no texts unless you add `--text`. Pictures of `--svg`, pages of `--html`, files of `--perfetto`, the
+  text of `--markdown` and the document of `--json` have none either, unless you add `--text`;
 - `torchspan.testing.capture()`, as `span.texts`. The `repr` of a span, `print` of the captured trace, and the section `torchspan` that
   pytest prints of a failing test leave them out.
 

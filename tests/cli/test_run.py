@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from support.first_screen import WHILE_IT_RUNS
 from torchspan.cli._conclusion import _has_driver
 
 TRACED = """
@@ -73,13 +74,14 @@ def test_without_output_the_file_is_named_after_time_and_process_and_its_name_pr
 
     (file,) = shell.folder.glob("*.jsonl")
     assert re.fullmatch(r"torchspan-\d{8}T\d{6}Z-\d+\.jsonl", file.name)
-    assert drawn(result.stderr) == f"{DRAWING}torchspan: traces are in {file.name}\n"
+    assert drawn(result.stderr) == f"{DRAWING}torchspan: traces are in {file.name}; {WHILE_IT_RUNS}\n"
 
 
 def test_quiet_draws_nothing_and_still_names_the_file(shell, program):
     result = shell("run", "--quiet", "--", *program(""))
 
-    assert result.stderr == f"torchspan: traces are in {next(shell.folder.glob('*.jsonl')).name}\n"
+    (file,) = shell.folder.glob("*.jsonl")
+    assert result.stderr == f"torchspan: traces are in {file.name}; {WHILE_IT_RUNS}\n"
     assert shell("run", "--quiet", "--output", "x", "--", *program("")).stderr == ""
 
 

@@ -6,10 +6,12 @@ import re
 import sys
 
 from support.child import unmeasured
+from support.first_screen import WHILE_IT_RUNS
 from torchspan.cli import _output
 
 TRACED = "from opentelemetry import trace; trace.get_tracer('torchspan').start_span('work').end()"
 
+NO_FOLDER = "the current folder cannot be written: No such file or directory"
 TRACE = '{"resourceSpans":[]}\n'
 
 
@@ -77,7 +79,8 @@ def test_a_file_of_the_environment_that_cannot_be_written_keeps_no_program_from_
         (written,) = shell.folder.glob("torchspan-*.jsonl")
         assert result.returncode == 3
         advice = "name another file: TORCHSPAN_FILE=<file>"
-        assert result.stderr == f"torchspan: traces are in {written.name} (cannot write {file}: {why}; {advice})\n"
+        detour = f"cannot write {file}: {why}; {advice}"
+        assert result.stderr == f"torchspan: traces are in {written.name} ({detour}); {WHILE_IT_RUNS}\n"
         assert '"name":"work"' in written.read_text()
         written.unlink()
 
@@ -167,9 +170,7 @@ def test_without_output_a_folder_that_cannot_be_written_is_replaced_by_the_tempo
     command = ["run", "--quiet", "--", sys.executable, "-c", TRACED]
     err, file = elsewhere(shell, tmp_path, *command, cwd="/proc")
 
-    assert err == (
-        f"torchspan: traces are in {file} (the current folder cannot be written: No such file or directory)\n"
-    )
+    assert err == f"torchspan: traces are in {file} ({NO_FOLDER}); {WHILE_IT_RUNS}\n"
 
 
 def test_without_output_a_current_folder_that_was_deleted_is_replaced_by_the_temporary_one(shell, tmp_path):
@@ -179,7 +180,7 @@ def test_without_output_a_current_folder_that_was_deleted_is_replaced_by_the_tem
         shell, tmp_path, *command, cwd=tmp_path / "gone", preexec_fn=lambda: (tmp_path / "gone").rmdir()
     )
 
-    assert err == f"torchspan: traces are in {file} (the current folder cannot be written: No such file or directory)\n"
+    assert err == f"torchspan: traces are in {file} ({NO_FOLDER}); {WHILE_IT_RUNS}\n"
 
 
 def test_a_relative_name_in_a_deleted_folder_is_refused_and_an_absolute_one_is_written(shell, tmp_path):

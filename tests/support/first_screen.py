@@ -3,6 +3,9 @@
 
 from itertools import takewhile
 
+WHILE_IT_RUNS = "while a program runs, torchspan watch in another terminal shows where it is"
+"""The end of the line of `torchspan run` that says where the traces are."""
+
 
 def findings(lines, number=1):
     """What lines below a row say about what happened, without the indent; not where the time went."""

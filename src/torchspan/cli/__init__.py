@@ -19,11 +19,13 @@ from torchspan.cli.inputs import InputsCommand
 from torchspan.cli.probes import ProbesCommand
 from torchspan.cli.run import RunCommand
 from torchspan.cli.show import ShowCommand
+from torchspan.cli.watch import WatchCommand
 
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS: dict[str, Command] = {
     "run": RunCommand(),
+    "watch": WatchCommand(),
     "show": ShowCommand(),
     "compare": CompareCommand(),
     "demo": DemoCommand(),

@@ -114,6 +114,7 @@ def _is_open(span: Span) -> bool:
 
 # ------------------------------------------------------------------------------------------------------------------
 _PREFIX = "torchspan: "
+_WHILE_IT_RUNS = "while a program runs, torchspan watch in another terminal shows where it is"
 _TENSORRT_ALONE = "--without-gpu has no effect without PyTorch, which this program does not import: TensorRT needs a GPU to load an engine"
 
 
@@ -196,7 +197,7 @@ class Conclusion:
             say(reason if reason.startswith(NOTHING_COMPILED) else f"{what}: {reason}")
         if files and (self.names_file or self.output.detour):
             detour = f" ({self.output.detour})" if self.output.detour else ""
-            say(f"traces are in {', '.join(map(_output.relative, files))}{detour}")
+            say(f"traces are in {', '.join(map(_output.relative, files))}{detour}; {_WHILE_IT_RUNS}")
         if self.page:
             # Others may be given it: it has the whole texts of messages only if they were asked for.
             self._write_page(self.page, every if self.shows_texts else recorded, files)

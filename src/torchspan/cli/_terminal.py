@@ -42,6 +42,10 @@ class Terminal:
             self._write(self._encodable(line))
         self._stream.flush()
 
+    def plain(self, text: str) -> str:
+        """The text as it is written where there is no color."""
+        return self._encodable([(text, Style.PLAIN)])[0][0]
+
     def _encodable(self, line: Line) -> Line:
         encoding = self._stream.encoding or "utf-8"
         if self._is_ascii:

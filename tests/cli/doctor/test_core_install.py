@@ -57,6 +57,7 @@ for words in ([], *([word] for word in cli.COMMANDS)):
     assert [line.partition(" [")[0] for line in result.stdout.splitlines()] == [
         "usage: torchspan",
         "usage: torchspan run",
+        "usage: torchspan watch",
         "usage: torchspan show",
         "usage: torchspan demo",
         "usage: torchspan doctor",
