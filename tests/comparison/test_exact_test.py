@@ -90,7 +90,12 @@ def test_the_interval_has_exactly_the_ratios_that_the_test_does_not_reject():
     for _ in range(40):
         base, new = ([SEEDED.uniform(1, 2) for _ in range(SEEDED.randint(4, 7))] for _ in range(2))
         low, high = ratio_interval(base, new)
-        for ratio, is_inside in ((low * 1.0001, True), (high / 1.0001, True), (low / 1.0001, False), (high * 1.0001, False)):
+        for ratio, is_inside in (
+            (low * 1.0001, True),
+            (high / 1.0001, True),
+            (low / 1.0001, False),
+            (high * 1.0001, False),
+        ):
             assert (p_value(base, [value / ratio for value in new]) >= 0.05) is is_inside
 
 

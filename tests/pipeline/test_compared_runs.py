@@ -3,7 +3,10 @@
 
 import dataclasses
 import re
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -100,11 +103,21 @@ def test_a_converter_that_became_slower(compared, monkeypatch):
     monkeypatch.setitem(registry.DYNAMO_ATEN_CONVERTERS, RELU, type(rows)(slow))
     result = compared()
     assert first_line(result) == (
-        "compile Fallback: before T → after T: convert 2 ops [2, 3, 16, 16] > construct_network +T"
+        "compile Fallback: before T → after T: convert 2 ops [2, 3, 16, 16] > construct_network > aten.relu +T"
     )
     (pair,) = result.pairs
     assert pair.parts[0].difference_s == pytest.approx(SLOWER_S, rel=0.1)
     assert sum(row.difference_s for row in pair.parts) == pytest.approx(pair.whole.difference_s, abs=1e-3)
+
+
+@pytest.mark.skipif(torch_tensorrt.__version__.startswith("2.13."), reason="it is the version of the recorded files")
+def test_another_version_of_torch_tensorrt(tmp_path):
+    """The files of 2.13 were recorded once, from the same program."""
+    folder = Path(__file__).resolve().parents[1] / "comparison" / "recorded"
+    subprocess.run([sys.executable, folder / "program.py", tmp_path], check=True, capture_output=True, timeout=120)
+    result = comparison.compare(folder / "torch_tensorrt_2.13", tmp_path)
+    after = f"{tmp_path.name} {torch_tensorrt.__version__}"
+    assert f"torch_tensorrt: torch_tensorrt_2.13 2.13.0 → {after}" in headline(result)
 
 
 def test_a_cache_that_was_filled(tmp_path):

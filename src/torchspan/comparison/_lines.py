@@ -15,6 +15,8 @@ from torchspan.comparison._times import Row
 _MOST_PAIRS, _MOST_CHANGES = 10, 40
 _LONGEST = 300
 """Characters of a line. Names and messages of a file may be longer."""
+_MOST_LIKELY = 3
+"""Changes that the first line names."""
 _MOST_STAGES = 3
 """Stages that the path of a part names: the first and the last ones."""
 _NOTABLE = 0.02
@@ -59,11 +61,13 @@ def sentences(comparison: Comparison) -> Iterator[tuple[str, Style]]:
 
 
 def headline(comparison: Comparison) -> str:
-    """The first line: the pair that differs most, with the likely cause; or that nothing has changed."""
+    """The first line: the pair that differs most, with the likely causes; or that nothing has changed."""
     pair = comparison.pairs[0]
     whole = whole_sentence(comparison, pair)
     if comparison.changes:
-        return f"{whole}: {comparison.changes[0].sentence(comparison.base.name, comparison.new.name)}"
+        likely = [change for change in comparison.changes if change.kind == comparison.changes[0].kind][:_MOST_LIKELY]
+        causes = (change.sentence(comparison.base.name, comparison.new.name) for change in likely)
+        return f"{whole}: {'; '.join(causes)}"
     if not any(map(_has_news, comparison.pairs)):
         return f"nothing has changed: {whole}"
     return f"{whole}: {_path(pair.parts[0])} {_signed(pair.parts[0].difference_s)}" if pair.parts else whole

@@ -91,7 +91,7 @@ def two_sides(base: Source, new: Source, *, texts: bool) -> tuple[Side, Side]:
         ComparisonError: A side has no run that can be compared, or runs of several programs.
         OSError: A file cannot be opened or read.
     """
-    names = Path(base).stem, Path(new).stem
+    names = [path.name if path.is_dir() else path.stem for path in (Path(base), Path(new))]
     first, second = names if names[0] != names[1] else ("base", "new")
     return _side(Path(base), first, texts=texts), _side(Path(new), second, texts=texts)
 

@@ -1,37 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles a small net by Torch-TensorRT, for the files in `torch_tensorrt_2.13/`.
+"""Compiles a small net by Torch-TensorRT, and writes a file for each compilation: `python program.py FOLDER`, in an empty folder.
 
-They were recorded once, in an environment with torch-tensorrt-rtx 2.13.0, from a copy of this file in an empty folder:
-
-    for number in 1 2 3 4; do
-        torchspan run --without-gpu --quiet --redact --output $number.jsonl -- python program.py
-    done
+The files in `torch_tensorrt_2.13/` were recorded once, in an environment with torch-tensorrt-rtx 2.13.0.
 """
 
-import torch
-import torch_tensorrt
+import sys
+from pathlib import Path
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from torchspan import testing
+from torchspan.sdk import FileSpanExporter
+
+RUNS = 4
 
 
-class Net(torch.nn.Module):
-    """One operator in the middle has no converter."""
+def record(folder):
+    """Write the files `1.jsonl` to `4.jsonl`. The first compilation of a process is slower, and not one of them."""
+    testing.without_gpu()
+    import torch
+    import torch_tensorrt
 
-    def __init__(self):
-        super().__init__()
-        self.conv = torch.nn.Conv2d(3, 8, 3)
-        self.linear = torch.nn.Linear(8, 4)
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 8, 3)
+            self.linear = torch.nn.Linear(8, 4)
 
-    def forward(self, x):
-        x = torch.special.i1e(torch.relu(self.conv(x)))
-        return self.linear(x.mean((2, 3)))
+        def forward(self, x):
+            x = torch.special.i1e(torch.relu(self.conv(x)))  # TensorRT has no converter for it
+            return self.linear(x.mean((2, 3)))
 
-
-def compile_net():
-    """The compiled net."""
     torch.manual_seed(0)
-    model, image = Net().eval().cuda(), torch.ones(2, 3, 16, 16).cuda()
-    with torch.no_grad():
-        return torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[image], min_block_size=1)
+    model, image = Net().eval(), torch.ones(2, 3, 16, 16)
+    for number in range(RUNS + 1):
+        path = folder / f"{number}.jsonl"
+        provider = TracerProvider(resource=Resource({"service.name": "program"}), shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(FileSpanExporter(path)))
+        with testing.capture(tracer_provider=provider), torch.no_grad():
+            torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[image], min_block_size=1)
+        provider.shutdown()
+    (folder / "0.jsonl").unlink()
 
 
 if __name__ == "__main__":
-    compile_net()
+    record(Path(sys.argv[1]))
