@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from table import Row, write
 from torchspan import comparison, testing, traces
-from torchspan.comparison import _compare, _gates, _sides
+from torchspan.comparison import _gates, _pairs, _sides
 from torchspan.sdk import FileSpanExporter
 
 RUNS, WARM_UP = 60, 3
@@ -77,13 +77,13 @@ def rows_of_drawings(runs):
     alarms = different = found = 0
     for _ in range(SAME_DRAWS):
         some = drawing.sample(runs["same"], 2 * A_SIDE)
-        compared = _compare.of_sides(side("base", some[:A_SIDE]), side("new", some[A_SIDE:]))
+        compared = _pairs.of_sides(side("base", some[:A_SIDE]), side("new", some[A_SIDE:]))
         alarms += any(_gates.crossed_thresholds(compared, {_gates.WHOLE: 0.1}))
         different += any(row.is_different for pair in compared.pairs for row in (pair.whole, *pair.parts))
     for _ in range(SLOW_DRAWS):
         first = drawing.randrange(RUNS - A_SIDE + 1)
         turns = [side(name, runs[kind][first : first + A_SIDE]) for name, kind in (("base", "same"), ("new", "slow"))]
-        rows = [row for pair in _compare.of_sides(*turns).pairs for row in pair.parts]
+        rows = [row for pair in _pairs.of_sides(*turns).pairs for row in pair.parts]
         found += any(row.is_different and row.path[:1] == (STAGE,) for row in rows)
     yield _share(f"false alarms of --fail-above 10%, {SAME_DRAWS} comparisons", alarms / SAME_DRAWS, MOST_ALARMS)
     yield _share(f"a row called different, {SAME_DRAWS} comparisons", different / SAME_DRAWS, MOST_DIFFERENT)

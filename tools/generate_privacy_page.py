@@ -53,7 +53,8 @@ With `TORCHSPAN_CAPTURE=local`, the whole texts of messages, of guards and of th
   group or others have rights to gets no texts, which one line in the log reports;
 - the terminal on which `torchspan run` or `torchspan watch` ends or `torchspan show` is called. Where the output is not a terminal (a
   pipe, a file, a log of CI), it has no texts unless you add `--text`. Pictures of `--svg`, pages of `--html`, files of `--perfetto`, the
-  text of `--markdown` and the document of `--json` have none either, unless you add `--text`;
+  text of `--markdown` and the document of `--json` have none either, unless you add `--text`. What `torchspan compare` prints has none unless you add `--text`, and
+  the budgets of `torchspan_budget` have none at all;
 - `torchspan.testing.capture()`, as `span.texts`. The `repr` of a span, `print` of the captured trace, and the section `torchspan` that
   pytest prints of a failing test leave them out.
 

@@ -9,7 +9,7 @@ from torch._inductor.utils import fresh_cache
 
 from support import compiled
 from torchspan import comparison
-from torchspan.comparison._lines import headline
+from torchspan.comparison._sentences import headline
 from torchspan.sdk import FileSpanExporter
 
 pytestmark = pytest.mark.slow

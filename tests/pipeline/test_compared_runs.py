@@ -18,7 +18,7 @@ from support import models
 from support.recorded import record
 from torchspan import comparison
 from torchspan.comparison._facts import KINDS
-from torchspan.comparison._lines import headline
+from torchspan.comparison._sentences import headline
 from torchspan.sdk import FileSpanExporter
 
 RELU = torch.ops.aten.relu.default

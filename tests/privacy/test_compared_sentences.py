@@ -13,7 +13,7 @@ from support.dynamo import clean_dynamo
 from support.run_recording import write_run
 from torchspan import cli, testing
 from torchspan.sdk import RunFileProcessor
-from torchspan.testing import _budget
+from torchspan.testing import _compile_budget
 
 SOME = SENTENCES[::50]
 
@@ -51,7 +51,7 @@ def compared(tmp_path_factory):
             trace = compile_with(backend, path, run_id)
             write_run(path, 0, 1_000_000, run_id=run_id)
         budget = folder / f"{number}.budget.json"
-        _budget.update(budget, "test_it", trace)
+        _compile_budget.update(budget, "test_it", trace)
         sides.append((sentence, paths, budget))
     return sides
 

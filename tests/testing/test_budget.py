@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torchspan_budget`: what a test compiles, in a file beside it."""
+"""`torchspan_budget`: what a test compiles, in a file next to it."""
 
 import json
 import re
@@ -187,13 +187,13 @@ def test_a_test_that_compiles_nothing_has_no_budget(run):
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"format": "torchspan.budget/9", "tests": {}}', '{"format": 1}', "\x00"]
 )
-def test_a_file_that_is_no_file_of_budgets_is_neither_read_nor_replaced(run, pytester, text):
+def test_a_file_that_is_not_a_file_of_budgets_is_neither_read_nor_replaced(run, pytester, text):
     file = pytester.path / "test_it.budget.json"
     file.write_text(text, encoding="utf-8")
     for options in ((), ("--torchspan-update",)):
         outcomes, errors = run(FUNCTION, *options)
         assert outcomes == {"failed": 1}
         assert errors == [
-            f"AssertionError: {file} is no file of budgets, torchspan.budget/1; remove it, and run pytest --torchspan-update"
+            f"AssertionError: {file} is not a file of budgets, torchspan.budget/1; remove it, and run pytest --torchspan-update"
         ]
     assert file.read_text(encoding="utf-8") == text

@@ -103,7 +103,7 @@ def _limits(texts: Sequence[str]) -> Mapping[str, float]:
 
 
 def _write(comparison: Comparison, crossed: Sequence[str], arguments: argparse.Namespace) -> None:
-    from torchspan.comparison._lines import flowed_lines, lines
+    from torchspan.comparison._sentences import flowed_lines, lines
 
     if arguments.json:
         print(json.dumps({**comparison.document(), "crossed": list(crossed)}, indent=2))

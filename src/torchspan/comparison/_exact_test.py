@@ -8,9 +8,9 @@ import math
 from collections.abc import Sequence
 
 LEVEL = 0.05
-"""From this probability on, a difference is not told from chance."""
+"""From this probability on, chance may have made a difference."""
 FEWEST = 4
-"""Values a side from which on a difference can be told: with 3 and 3 the smallest p is 0.1."""
+"""Values a side from which on a difference can be judged: with 3 and 3 the smallest p is 0.1."""
 MOST = 50
 """Values a side that the test can take: as many as benchstat's exact test takes."""
 

@@ -34,13 +34,13 @@ _CONFIGURED = frozenset({*_LOWERING, phase.COMPILE_FRAME.name, phase.COMPILE_BAC
 
 
 class FactKey(NamedTuple):
-    """Which fact: its kind, and what it is about in words."""
+    """Which fact: its kind, and what it describes in words."""
 
     kind: str
     subject: str
 
 
-class Fact(NamedTuple):
+class ComparedFact(NamedTuple):
     """One fact of one run.
 
     Attributes:
@@ -56,7 +56,7 @@ class Fact(NamedTuple):
     badness: float = 0
 
     @classmethod
-    def absent(cls, key: FactKey) -> Fact:
+    def absent(cls, key: FactKey) -> ComparedFact:
         """What a run says that has no such fact: a setting has its default."""
         default = semconv.SETTING_DEFAULTS.get(key.subject) if key.kind == "settings" else None
         if default is not None:
@@ -73,7 +73,7 @@ class Facts:
         key_parts: The digests of each part of the keys of torch.compile's caches, by cache.
     """
 
-    facts: dict[FactKey, Fact] = field(default_factory=dict)
+    facts: dict[FactKey, ComparedFact] = field(default_factory=dict)
     key_parts: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
 
     @classmethod
@@ -86,11 +86,11 @@ class Facts:
         return facts
 
     def _count(self, kind: str, subject: str, count: int, why: str = "", what: str = "") -> None:
-        """Add to a number; `what` tells apart what it counts."""
+        """Add to a number; `what` distinguishes the things that it counts."""
         key = FactKey(kind, subject)
-        before = self.facts.get(key, Fact((), "", why))
+        before = self.facts.get(key, ComparedFact((), "", why))
         total = before.badness + count
-        self.facts[key] = Fact((*before.content, (what, count)), times(total), before.why or why, total)
+        self.facts[key] = ComparedFact((*before.content, (what, count)), times(total), before.why or why, total)
 
     def _add_attributes(self, work: Compiled) -> None:
         texts: defaultdict[FactKey, dict[str, None]] = defaultdict(dict)
@@ -105,10 +105,10 @@ class Facts:
             self._add_key_parts(attributes)
             total += number(attributes, semconv.OPERATORS_TOTAL) or 0
             inside += number(attributes, semconv.OPERATORS_TENSORRT) or 0
-        self.facts |= {key: Fact(tuple(sorted(of_key)), ", ".join(of_key)) for key, of_key in texts.items()}
+        self.facts |= {key: ComparedFact(tuple(sorted(of_key)), ", ".join(of_key)) for key, of_key in texts.items()}
         if total:
             key = FactKey("coverage", "operators in TensorRT")
-            self.facts[key] = Fact((inside, total), f"{inside:.0f} of {total:.0f}", badness=1 - inside / total)
+            self.facts[key] = ComparedFact((inside, total), f"{inside:.0f} of {total:.0f}", badness=1 - inside / total)
 
     def _add_key_parts(self, attributes: Attributes) -> None:
         for cache, (parts_key, digests_key) in _KEYS.items():
@@ -145,7 +145,7 @@ class Facts:
         for cache, results in caches.items():
             text = ", ".join(result.sentence.partition(", which saved")[0] for result in results)
             missed = sum(result.count for result in results if result.outcome in {"miss", "bypass"})
-            self.facts[FactKey("cache", _CACHES.get(cache, cache))] = Fact((text,), text, badness=missed)
+            self.facts[FactKey("cache", _CACHES.get(cache, cache))] = ComparedFact((text,), text, badness=missed)
 
     def _add_engines(self, work: Compiled) -> None:
         engines: defaultdict[str, list[BuiltEngine]] = defaultdict(list)
@@ -154,7 +154,7 @@ class Facts:
         for subject, same in engines.items():
             ids = sorted(str(engine.node.span.attributes.get(semconv.ENGINE_ID)) for engine in same)
             text = size(sum(engine.bytes or 0 for engine in same))
-            self.facts[FactKey("engine_bytes", subject)] = Fact(tuple(ids), text, "other bytes")
+            self.facts[FactKey("engine_bytes", subject)] = ComparedFact(tuple(ids), text, "other bytes")
             self._count("engines", subject, len(same), " … ".join(same[0].modules))
 
 
@@ -223,7 +223,7 @@ def changes(base: Sequence[Facts], new: Sequence[Facts]) -> Iterator[Change]:
 
 
 def _change(key: FactKey, base: Sequence[Facts], new: Sequence[Facts]) -> Iterator[Change]:
-    absent = Fact.absent(key)
+    absent = ComparedFact.absent(key)
     before, after = ([run.facts.get(key, absent) for run in side] for side in (base, new))
     if {fact.content for fact in before} & {fact.content for fact in after}:
         return
@@ -234,7 +234,7 @@ def _change(key: FactKey, base: Sequence[Facts], new: Sequence[Facts]) -> Iterat
         yield Change(key.kind, key.subject, first.text, second.text, why, second.badness > first.badness)
 
 
-def _usual(facts: Sequence[Fact]) -> Fact:
+def _usual(facts: Sequence[ComparedFact]) -> ComparedFact:
     """The fact that most runs have."""
     return Counter(facts).most_common(1)[0][0]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from torchspan.comparison._compare import Comparison
 from torchspan.comparison._exact_test import FEWEST
+from torchspan.comparison._pairs import Comparison
 from torchspan.comparison._sides import ComparisonError
-from torchspan.comparison._times import Row
+from torchspan.comparison._times import TimeRow
 
 GATES = ("fallback", "coverage", "engines", "cache", "recompiles", "breaks", "errors")
 """The gates on structure: kinds of changes."""
@@ -53,7 +53,7 @@ def crossed_thresholds(comparison: Comparison, limits: Mapping[str, float]) -> I
                 yield f"time: {name}: {sides} at least {row.ratio[0] - 1:+.0%}, above {limit:.0%}".replace("%", " %")
 
 
-def _rows(comparison: Comparison, stage: str) -> dict[str, Row]:
+def _rows(comparison: Comparison, stage: str) -> dict[str, TimeRow]:
     """The rows that a limit concerns, by what the message calls them. Raises ComparisonError if there is none."""
     if stage == WHOLE:
         return {pair.name: pair.whole for pair in comparison.pairs}

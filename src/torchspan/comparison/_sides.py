@@ -46,7 +46,7 @@ class WorkKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RecordedRun:
+class ComparedRun:
     """One run of a program.
 
     Attributes:
@@ -71,7 +71,7 @@ class Side:
     """
 
     name: str
-    runs: list[RecordedRun] = field(default_factory=list)
+    runs: list[ComparedRun] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
     def works(self, key: WorkKey) -> list[Compiled]:
@@ -117,7 +117,7 @@ def _add_file(side: Side, path: Path, *, texts: bool) -> None:
     parts = by_run(trees(records))
     newest = max((part for part in parts if isinstance(part, Run)), key=lambda run: run.span.start_ns, default=None)
     traces = newest.members if newest else [part for part in parts if isinstance(part, Trace)]
-    run = RecordedRun(path.name, newest.run_id if newest else "", works_of(traces))
+    run = ComparedRun(path.name, newest.run_id if newest else "", works_of(traces))
     if file.unread:
         side.left_out.append(f"{plural(file.unread, 'place')} of {path.name} that cannot be read")
     if newest is None and any(semconv.RUN_ID in span.resource for span in records):

@@ -39,7 +39,7 @@ def time_parts(tops: Iterable[Node]) -> dict[Path, int]:
         tops: The outermost spans of the work.
 
     Returns:
-        The parts by the stages around them: equal stages in one place are one part, engines told apart by `engine_key`.
+        The parts by the stages around them: equal stages in one place are one part, engines distinguished by `engine_key`.
     """
     every: list[Node] = []
     paths: list[Path] = []
@@ -119,7 +119,7 @@ _REST, _NOTHING_S = 0.05, 0.001
 
 
 @dataclass(frozen=True)
-class Row:
+class TimeRow:
     """The times of the whole, or of one part of it.
 
     Attributes:
@@ -148,7 +148,7 @@ class Row:
 
     @property
     def is_different(self) -> bool:
-        """Whether the difference is told from chance."""
+        """Whether the difference is more than chance makes."""
         return self.p is not None and self.p < LEVEL
 
 
@@ -169,7 +169,7 @@ class PairTimes:
         medians = base[self._base_median], new[self._new_median]
         self.processor_s = [sum(_processor_s(work)) for work in medians]
 
-    def row(self, name: Path, paths: Collection[Path]) -> Row:
+    def row(self, name: Path, paths: Collection[Path]) -> TimeRow:
         """The row of some parts together.
 
         Args:
@@ -179,13 +179,13 @@ class PairTimes:
         base, new = (
             [sum(run.get(path, 0) for path in paths) / 1e9 for run in side] for side in (self._base, self._new)
         )
-        row = Row(name, base[self._base_median], new[self._new_median], tuple(base), tuple(new))
+        row = TimeRow(name, base[self._base_median], new[self._new_median], tuple(base), tuple(new))
         if min(len(base), len(new)) < FEWEST:
             return row
         positive = ([max(s, 1e-9) for s in side] for side in (base, new))
         return dataclasses.replace(row, p=p_value(base, new), ratio=ratio_interval(*positive))
 
-    def shown_parts(self) -> list[Row]:
+    def shown_parts(self) -> list[TimeRow]:
         """The parts that differ most between the two median runs, and the rest, which makes at most 5 % of the difference.
 
         They add up to the difference of the whole. What only one of the runs has is one part with everything inside it. No part is
@@ -194,7 +194,7 @@ class PairTimes:
         parts = self._compared_parts()
         rows = sorted((self.row(*part) for part in parts.items()), key=lambda row: -abs(row.difference_s))
         left_s = self.whole.difference_s
-        shown: list[Row] = []
+        shown: list[TimeRow] = []
         for row in rows[:_MOST_PARTS]:
             is_enough = abs(left_s) <= max(_REST * abs(self.whole.difference_s), _NOTHING_S)
             if abs(row.difference_s) < _NOTHING_S or (is_enough and shown):
@@ -216,7 +216,7 @@ class PairTimes:
             parts[next((part for part in around if (part in before) != (part in after)), path)].append(path)
         return parts
 
-    def stage_row(self, stage: str) -> Row | None:
+    def stage_row(self, stage: str) -> TimeRow | None:
         """The row of a stage with everything inside it; None if there is none of this name."""
         paths = [path for path in self._paths if any(part.split(" ")[0] == stage or part == stage for part in path)]
         return self.row((stage,), paths) if paths else None
@@ -236,7 +236,7 @@ def _processor_s(work: Compiled) -> Iterator[float]:
     return filter(None, (number(node.span.attributes, semconv.CPU_PROCESS_TIME) for node in work.nodes))
 
 
-def judged(rows: Sequence[Row]) -> list[Row]:
+def judged(rows: Sequence[TimeRow]) -> list[TimeRow]:
     """The rows with their p after Holm's correction.
 
     Only as many of the first rows are judged as could all be different: one row with 4 runs a side, 6 with 5 and 23 with 6.

@@ -57,7 +57,7 @@ def torchspan_trace() -> Iterator[CapturedTrace]:
 def torchspan_budget(torchspan_trace: CapturedTrace) -> CapturedTrace:
     """The spans of the test, which has to compile what its budget says.
 
-    The budget is in a file beside the test, `test_model.budget.json` for `test_model.py`: operators in TensorRT, fallbacks with their
+    The budget is in a file next to the test, `test_model.budget.json` for `test_model.py`: operators in TensorRT, fallbacks with their
     reasons, engines, layers, graph breaks and recompiles of each compilation. A test that passed fails where it compiled something else.
     `pytest --torchspan-update` writes the file.
     """
@@ -70,15 +70,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     yield
     trace = getattr(item, "funcargs", {}).get("torchspan_budget")
     if trace is not None:
-        from torchspan.testing import _budget
+        from torchspan.testing import _compile_budget
 
         file, name = item.path.with_suffix(".budget.json"), item.nodeid.partition("::")[2]
         if item.config.getoption("--torchspan-update"):
             if hasattr(item.config, "workerinput"):
                 raise pytest.UsageError("--torchspan-update writes a file for several tests; run it without -n")
-            _budget.update(file, name, trace)
+            _compile_budget.update(file, name, trace)
         else:
-            _budget.check(file, name, trace)
+            _compile_budget.check(file, name, trace)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from torchspan.answers.lines import printable
 from torchspan.comparison import Comparison
-from torchspan.comparison._lines import headline, sentences
+from torchspan.comparison._sentences import headline, sentences
 from torchspan.views._markdown import cut_off, escaped
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a test may compile: a file beside the test, without times, places, texts of the program and names that change from run to run."""
+"""What a test may compile: a file next to the test, without times, places, texts of the program and names that change from run to run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchspan import phase, semconv
 from torchspan.answers import Report
 from torchspan.answers._attributes import number
 from torchspan.answers._compiled import Compiled
-from torchspan.comparison._facts import Fact, Facts
+from torchspan.comparison._facts import ComparedFact, Facts
 from torchspan.comparison._sides import works_of
 
 FORMAT = "torchspan.budget/1"
@@ -64,7 +64,7 @@ def _read(file: Path) -> dict[str, _Budget]:
         return {}
     except (ValueError, LookupError, TypeError):
         pass
-    raise AssertionError(f"{file} is no file of budgets, {FORMAT}; remove it, and {_UPDATE}")
+    raise AssertionError(f"{file} is not a file of budgets, {FORMAT}; remove it, and {_UPDATE}")
 
 
 def _budget(trace: Report) -> tuple[_Budget, dict[tuple[str, str], str]]:
@@ -81,7 +81,7 @@ def _budget(trace: Report) -> tuple[_Budget, dict[tuple[str, str], str]]:
     return budget, reasons
 
 
-def _text(fact: Fact) -> str:
+def _text(fact: ComparedFact) -> str:
     """`3 of 5`, or a number and its reasons: the text of a fact with its classes."""
     classes = sorted({part[0] for part in fact.content if isinstance(part, tuple) and part[0]})
     return " ".join([fact.text, *classes])

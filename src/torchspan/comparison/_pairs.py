@@ -13,7 +13,7 @@ from typing import Any
 from torchspan.answers.units import times
 from torchspan.comparison._facts import KINDS, Change, Facts, changes
 from torchspan.comparison._sides import ComparisonError, Side, Source, WorkKey, described, labels, pairs, two_sides
-from torchspan.comparison._times import PairTimes, Row, judged
+from torchspan.comparison._times import PairTimes, TimeRow, judged
 
 FORMAT = "torchspan.comparison/1"
 """The version of the document. A change of a field that its readers may notice has the next number."""
@@ -33,8 +33,8 @@ class Pair:
     """
 
     name: str
-    whole: Row
-    parts: tuple[Row, ...]
+    whole: TimeRow
+    parts: tuple[TimeRow, ...]
     times: PairTimes = field(repr=False, compare=False)
 
 
@@ -75,7 +75,7 @@ class Comparison:
         return {"format": FORMAT, **sides, "pairs": compared, "changes": list(map(dataclasses.asdict, self.changes))}
 
     def __str__(self) -> str:
-        from torchspan.comparison._lines import lines
+        from torchspan.comparison._sentences import lines
 
         return "\n".join("".join(text for text, _ in line) for line in lines(self, 80))
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from torchspan.answers._wording import words
 from torchspan.answers.lines import Line, Style, flowed, printable
 from torchspan.answers.units import duration, plural
-from torchspan.comparison._compare import Comparison, Pair
 from torchspan.comparison._exact_test import FEWEST, LEVEL
-from torchspan.comparison._times import Row
+from torchspan.comparison._pairs import Comparison, Pair
+from torchspan.comparison._times import TimeRow
 
 _MOST_PAIRS, _MOST_CHANGES = 10, 40
 _LONGEST = 300
@@ -93,25 +93,25 @@ def part_sentences(comparison: Comparison, pair: Pair) -> Iterator[str]:
 
 
 def _has_news(pair: Pair) -> bool:
-    """Whether the times differ, as far as that can be told."""
+    """Whether the times differ, as far as that can be judged."""
     rows = (pair.whole, *pair.parts)
     if pair.whole.p is not None:
         return any(row.is_different for row in rows)
     return abs(pair.whole.difference_s) > max(_NOTABLE * pair.whole.base_s, _NOTABLE_S)
 
 
-def _times(comparison: Comparison, row: Row) -> str:
+def _times(comparison: Comparison, row: TimeRow) -> str:
     return f"{comparison.base.name} {duration(row.base_s * 1e9)} → {comparison.new.name} {duration(row.new_s * 1e9)}"
 
 
-def _verdict(row: Row) -> str:
+def _verdict(row: TimeRow) -> str:
     """`p=0.008`, or `~` for what chance may have made; empty where nothing can be said."""
     if row.p is None:
         return ""
     return f"p={row.p:.3f}" if row.p < LEVEL else "~"
 
 
-def _percent(row: Row) -> str:
+def _percent(row: TimeRow) -> str:
     return f"{100 * row.difference_s / row.base_s:+.0f} %" if row.base_s else "from nothing"
 
 
@@ -119,6 +119,6 @@ def _signed(s: float) -> str:
     return f"{'+' if s >= 0 else '-'}{duration(abs(s) * 1e9)}"
 
 
-def _path(row: Row) -> str:
+def _path(row: TimeRow) -> str:
     stages = list(row.path) if len(row.path) <= _MOST_STAGES else [row.path[0], "…", *row.path[-2:]]
     return " > ".join(stages) or "outside of its stages"
