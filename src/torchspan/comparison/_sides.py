@@ -103,7 +103,7 @@ def _side(path: Path, name: str, *, texts: bool) -> Side:
     for file in files[:MOST]:
         _add_file(side, file, texts=texts)
     if len(files) > MOST:
-        side.left_out.append(f"{len(files) - MOST} files of {path}: a side has at most {MOST}")
+        side.left_out.append(f"{len(files) - MOST} files of {name}: a side has at most {MOST}")
     if not side.runs:
         raise ComparisonError(f"no run to compare in {path}: {'; '.join(side.left_out) or 'the folder has no files'}")
     _check(side, path)

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two sides compared: which work is the same, what is said of its time, and what else has changed."""
+
+import json
+
+import pytest
+
+from support.run_recording import RUN, RunRecording, write_run
+from torchspan import semconv
+from torchspan.comparison import ComparisonError, compare
+from torchspan.comparison._sentences import headline
+
+MUCH = "\N{MULTIPLICATION SIGN}"
+
+
+def sentences(result):
+    return [change.sentence("before", "after") for change in result.changes]
+
+
+def runs(write, name, totals, **options):
+    """A folder with a file for each total in milliseconds."""
+    for number, ms in enumerate(totals):
+        folder = write(f"{name}/{number}.jsonl", ms=ms, **options).parent
+    return folder
+
+
+# --- the answer -------------------------------------------------------------------------------------------------------
+def test_the_first_line_is_the_time_of_both_sides_and_the_likely_cause(write):
+    before = runs(write, "before", [100, 101, 102, 103, 104], TORCH_VERSION="2.13")
+    after = runs(write, "after", [140, 141, 142, 143, 144], TORCH_VERSION="2.14")
+    assert str(compare(before, after)) == (
+        "compile Net: before 102 ms → after 142 ms (+39 %, 5 and 5 runs, p=0.016): torch:\n"
+        "before 2.13 → after 2.14\n"
+        "   +40.0 ms outside of its stages: before 102 ms → after 142 ms (p=0.016)\n"
+        "torch: before 2.13 → after 2.14"
+    )
+
+
+def test_a_file_against_itself_is_one_line(write):
+    path = write("before.jsonl", stages={"torch_tensorrt.lower": 60, "torch_tensorrt.partition": 40})
+    result = compare(path, path)
+    assert result.changes == ()
+    assert result.pairs[0].parts == ()
+    assert str(result) == (
+        "nothing has changed: compile Net: base 100 ms → new 100 ms (+0 %, 1 and 1 runs,\n"
+        "not judged)\n"
+        "times are judged with 4 runs a side or more"
+    )
+
+
+def test_the_parts_are_those_of_the_median_runs_and_add_up_to_their_difference(write):
+    for side, factor in (("before", 1), ("after", 2)):
+        for number in range(4):
+            stages = {
+                "torch_tensorrt.lower": 10 + number,
+                "torch_tensorrt.partition": factor * (20 + number),
+                "torch_tensorrt.decompose": 30,
+            }
+            folder = write(f"{side}/{number}.jsonl", ms=0, stages=stages).parent
+    (pair,) = compare(folder.parent / "before", folder).pairs
+    assert (pair.whole.base_s, pair.whole.new_s) == (0.062, 0.083)  # the lower of the two in the middle
+    assert [(row.path, round(row.difference_s, 6)) for row in pair.parts] == [(("partition",), 0.021), (("rest",), 0.0)]
+    assert sum(row.difference_s for row in pair.parts) == pytest.approx(pair.whole.difference_s, abs=1e-3)
+
+
+def test_a_stage_that_one_side_alone_has_is_one_part_with_everything_inside(write):
+    def build(recording, top):
+        conversion = recording.span("torch_tensorrt.convert", 10, 90, {semconv.ENGINE_OPERATORS: 2}, parent=top)
+        recording.span("tensorrt.build_engine", 20, 80, parent=conversion)
+
+    (pair,) = compare(write("before.jsonl"), write("after.jsonl", ms=180, below=build)).pairs
+    assert [(row.path, round(row.difference_s, 6)) for row in pair.parts] == [
+        (("convert 2 ops",), 0.08),
+        (("rest",), 0.0),
+    ]
+
+
+def test_with_fewer_than_4_runs_a_side_times_are_shown_and_not_judged(write):
+    result = compare(runs(write, "before", [100, 101, 102]), runs(write, "after", [200, 201, 202, 203]))
+    assert headline(result) == (
+        "compile Net: before 101 ms → after 201 ms (+99 %, 3 and 4 runs, not judged): outside of its stages +100 ms"
+    )
+    assert result.pairs[0].whole.p is None
+    assert result.pairs[0].whole.ratio is None
+
+
+def test_what_chance_may_have_made_has_a_mark_and_is_no_news(write):
+    result = compare(runs(write, "before", [100, 120, 140, 160]), runs(write, "after", [110, 130, 150, 170]))
+    assert headline(result) == "nothing has changed: compile Net: before 120 ms → after 130 ms (+8 %, 4 and 4 runs, ~)"
+
+
+def test_the_other_direction_has_the_same_verdict_with_the_sides_exchanged(write):
+    before, after = runs(write, "before", [100, 101, 102, 103]), runs(write, "after", [140, 141, 142, 143])
+    there, back = compare(before, after).pairs[0], compare(after, before).pairs[0]
+    assert there.whole.p == back.whole.p
+    assert [row.difference_s for row in there.parts] == [-row.difference_s for row in back.parts]
+    assert there.whole.ratio == pytest.approx(tuple(1 / bound for bound in reversed(back.whole.ratio)))
+
+
+def test_waiting_is_named_where_the_processor_worked_as_long_as_before(write):
+    before, after = write("before.jsonl", CPU_PROCESS_TIME=0.09), write("after.jsonl", ms=300, CPU_PROCESS_TIME=0.1)
+    assert "on the processor before 90.0 ms → after 100 ms: the rest is waiting" in str(compare(before, after))
+
+
+# --- pairs ------------------------------------------------------------------------------------------------------------
+def test_the_same_model_with_other_inputs_is_other_work(write, tmp_path):
+    before = write("before.jsonl")
+    other = write("after.jsonl", inputs={semconv.INPUT_SHAPES: ["[8, 3]"]})
+    with pytest.raises(ComparisonError) as raised:
+        compare(before, other)
+    assert str(raised.value) == (
+        "no common compilation: before compiled Net torch_tensorrt.compile [1, 3]; after compiled Net "
+        "torch_tensorrt.compile [8, 3]; a pair has the same model or function, entry and inputs"
+    )
+
+
+def test_a_function_that_moved_to_another_line_is_the_same_one(frame):
+    result = compare(frame("before.jsonl", line=10), frame("after.jsonl", line=14, ms=150, file="lib/model.py"))
+    assert headline(result).startswith("compile forward model.py:10: before 100 ms → after 150 ms")
+    assert result.changes == ()
+
+
+def test_what_is_compiled_more_often_is_a_change_and_its_time_a_sum(frame):
+    result = compare(frame("before.jsonl"), frame("after.jsonl", count=3))
+    assert (result.pairs[0].whole.base_s, result.pairs[0].whole.new_s) == (0.1, 0.3)
+    assert sentences(result) == [f"compile forward model.py:10: before {MUCH}1 → after {MUCH}3"]
+
+
+def test_traces_outside_of_the_run_of_a_file_are_left_out_and_named(write, tmp_path):
+    path = write("before.jsonl", ms=500)
+    recording = RunRecording(path, first_id=100)
+    facts = {semconv.MODEL_CLASS: "Net", semconv.ENTRY_POINT: "torch_tensorrt.compile"}
+    top = recording.span("torch_tensorrt.compile", 0, 80, facts, parent=RUN)
+    recording.span("torch_tensorrt.trace", 0, 1, {semconv.INPUT_SHAPES: ["[1, 3]"]}, parent=top)
+    write_run(path, 0, 1_000)
+    result = compare(path, write("after.jsonl"))
+    assert result.pairs[0].whole.base_s == 0.08
+    assert result.base.left_out == ["1 older run or other trace of before.jsonl"]
+
+
+# --- what else has changed --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ({"TORCH_VERSION": "2.13"}, {"TORCH_VERSION": "2.14"}, "torch: before 2.13 → after 2.14"),
+        (
+            {"OPERATORS_TOTAL": 5, "OPERATORS_TENSORRT": 5},
+            {"OPERATORS_TOTAL": 5, "OPERATORS_TENSORRT": 3},
+            "operators in TensorRT: before 5 of 5 → after 3 of 5",
+        ),
+    ],
+)
+def test_a_change_names_both_sides(write, before, after, sentence):
+    assert sentences(compare(write("before.jsonl", **before), write("after.jsonl", **after))) == [sentence]
+
+
+def test_a_setting_that_one_side_lacks_is_compared_with_its_default(write):
+    key = semconv.SETTINGS["min_block_size"]
+    before, same, other = (write(f"{name}.jsonl", settings=settings) for name, settings in (
+        ("before", {}), ("same", {key: 5}), ("other", {key: 7})
+    ))  # fmt: skip
+    assert sentences(compare(before, same)) == []
+    assert sentences(compare(before, other)) == ["min_block_size: before 5 → after 7"]
+
+
+def engine(operators, engine_id="a" * 16, **attributes):
+    """Below a compilation, the conversion of one engine."""
+
+    def below(recording, top):
+        facts = {
+            semconv.ENGINE_OPERATORS: operators,
+            semconv.INPUT_SHAPES: ["[1, 3]"],
+            semconv.ENGINE_ID: engine_id,
+            semconv.ENGINE_SIZE: 1_000,
+            **{getattr(semconv, key): value for key, value in attributes.items()},
+        }
+        recording.span("torch_tensorrt.convert", 10, 20, facts, parent=top)
+
+    return below
+
+
+def test_an_engine_is_its_operators_and_inputs_whatever_its_name(write):
+    before = write("before.jsonl", below=engine(2, ENGINE_NAME="_run_on_acc_0"))
+    assert sentences(compare(before, write("after.jsonl", below=engine(2, ENGINE_NAME="_run_on_acc_4")))) == []
+    assert sentences(compare(before, write("after2.jsonl", below=engine(3, ENGINE_MODULES=["head"])))) == [
+        f"engine of 3 ops [1, 3]: before {MUCH}0 → after {MUCH}1 (head)",
+        f"engine of 2 ops [1, 3]: before {MUCH}1 → after {MUCH}0",
+    ]
+
+
+def test_the_same_engine_with_other_bytes_is_named(write):
+    paths = [write(f"{name}.jsonl", below=engine(2, name * 16)) for name in "bc"]
+    assert sentences(compare(*paths)) == ["engine of 2 ops [1, 3]: before 1.00 kB → after 1.00 kB (other bytes)"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("hit", "miss", ["engine cache: before 1 hit → after 1 miss (other settings)"]),
+        ("miss", "miss", []),
+    ],
+)
+def test_what_the_engine_cache_did_is_compared_with_its_reason(write, before, after, expected):
+    facts = {"hit": {}, "miss": {"CACHE_REASON": "settings"}}
+    paths = [
+        write(f"{name}.jsonl", below=engine(2, CACHE_RESULT=result, **facts[result]))
+        for name, result in (("one", before), ("two", after))
+    ]
+    assert sentences(compare(*paths)) == expected
+
+
+def test_a_fallback_is_named_with_its_reason_and_its_line(write):
+    fallen = {
+        "FALLBACK_REASON_CLASSES": ["user_excluded"],
+        "FALLBACK_OPERATOR_NAMES": ["torch.ops.aten.relu.default"],
+        "FALLBACK_OPERATOR_REASONS": ["user_excluded"],
+        "FALLBACK_OPERATOR_COUNTS": [2],
+        "FALLBACK_OPERATOR_PLACES": ["model.py:9"],
+        "FALLBACK_OPERATOR_PLACE_COUNTS": [1],
+    }
+    result = compare(write("before.jsonl"), write("after.jsonl", **fallen))
+    assert sentences(result) == [
+        f"aten.relu in PyTorch: before {MUCH}0 → after {MUCH}2 (excluded by you at model.py:9)"
+    ]
+    assert [change.is_worse for change in result.changes] == [True]
+
+
+def test_a_recompile_a_break_and_an_error_are_named(frame):
+    event = {semconv.GRAPH_BREAK_CLASS: "builtin", semconv.CODE_FILE: "model.py", semconv.CODE_LINE: 12}
+    facts = {
+        "RECOMPILE_REASON": "tensor 'x' size mismatch at index 0. expected 2, actual 3",
+        "RECOMPILE_CLASS": "size",
+        "ERROR_TYPE": "ValueError",
+    }
+    after = frame("after.jsonl", events=[(semconv.GRAPH_BREAK_EVENT, event)], **facts)
+    assert sentences(compare(frame("before.jsonl"), after)) == [
+        f"ValueError in compile_frame: before {MUCH}0 → after {MUCH}1",
+        f"graph breaks of forward, builtin: before {MUCH}0 → after {MUCH}1 (model.py:12)",
+        f"recompiles of forward: before {MUCH}0 → after {MUCH}1 (Recompiled in forward: size of argument x, axis 0 (2, then 3))",
+    ]
+
+
+def keys(parts):
+    """The attributes of a lookup with the digests of these parts."""
+    names, digests = zip(*parts.items(), strict=True)
+    return {"INDUCTOR_CACHE_KEY_PARTS": names, "INDUCTOR_CACHE_KEY_DIGESTS": digests}
+
+
+def test_the_part_of_a_key_that_differs_is_named_without_its_group(frame):
+    before = frame("before.jsonl", **keys({"gm": "1", "config[*]": "2", "torch": "3"}))
+    after = frame("after.jsonl", **keys({"gm": "1", "config[*]": "9", "torch": "3", "config[fusion]": "4"}))
+    assert sentences(compare(before, after)) == ["config[fusion] in Inductor's key differs between before and after"]
+
+
+def test_keys_of_which_no_part_is_equal_are_not_compared(frame):
+    before = frame("before.jsonl", **keys({"gm": "1", "config[*]": "2", "torch": "3"}))
+    after = frame("after.jsonl", **keys({"gm": "4", "config[*]": "5", "torch": "6"}))
+    assert sentences(compare(before, after)) == [
+        (
+            "every part of Inductor's key differs between before and after (digests of different machines or home folders "
+            "cannot be compared)"
+        )
+    ]
+
+
+def test_what_differs_between_runs_of_one_side_is_no_change(write):
+    for side, versions in (("before", ("1", "2")), ("after", ("2", "3"))):
+        for number, version in enumerate(versions):
+            folder = write(f"{side}/{number}.jsonl", TORCH_VERSION=version).parent
+    assert sentences(compare(folder.parent / "before", folder)) == []
+
+
+# --- for other programs -----------------------------------------------------------------------------------------------
+def test_the_document_has_the_times_in_seconds_and_the_changes(write):
+    result = compare(write("before.jsonl", TORCH_VERSION="2.13"), write("after.jsonl", ms=150, TORCH_VERSION="2.14"))
+    row = {"base_s": 0.1, "new_s": 0.15, "base_runs_s": [0.1], "new_runs_s": [0.15], "p": None, "ratio": None}
+    assert json.loads(json.dumps(result.document())) == {
+        "format": "torchspan.comparison/1",
+        "base": {"name": "before", "runs": ["before.jsonl"], "left_out": []},
+        "new": {"name": "after", "runs": ["after.jsonl"], "left_out": []},
+        "pairs": [
+            {"name": "compile Net", "processor_s": [0.0, 0.0], "rows": [{"path": [], **row}, {"path": [], **row}]}
+        ],
+        "changes": [
+            {
+                "kind": "versions",
+                "subject": "torch",
+                "base": "2.13",
+                "new": "2.14",
+                "why": "",
+                "is_worse": False,
+                "work": "",
+            }
+        ],
+    }
