@@ -16,6 +16,7 @@ SCRIPTS = (
     "start_up.py",
     "export_and_show.py",
     "views.py",
+    "compared.py",
     "exits.py",
     "late.py",
     "compile.py",

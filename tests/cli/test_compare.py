@@ -106,7 +106,7 @@ def test_a_limit_may_concern_one_stage(torchspan, folders):
         ),
     ],
 )
-def test_what_is_no_gate_or_cannot_be_judged_is_one_line_and_status_2(torchspan, sides, words, message):
+def test_an_unknown_gate_or_one_that_cannot_be_judged_is_one_line_and_status_2(torchspan, sides, words, message):
     assert torchspan("compare", *sides(), *words) == (2, "", f"torchspan compare: {message}\n")
 
 
@@ -196,7 +196,7 @@ def test_nothing_of_a_file_acts_on_the_terminal(torchspan, tmp_path):
         assert [char for char in ("\x1b", "\x07", "\u202e") if char in out] == []
 
 
-def test_a_name_of_the_program_is_no_markup(torchspan, tmp_path):
+def test_a_name_of_the_program_does_not_become_markup(torchspan, tmp_path):
     name = "[x](y)<b>|`@you"
     paths = [compilation(tmp_path / f"{side}.jsonl", **{semconv.MODEL_CLASS: name}) for side in ("before", "after")]
     assert torchspan("compare", *paths, "--markdown")[1].splitlines()[0] == (

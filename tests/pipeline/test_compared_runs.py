@@ -17,8 +17,6 @@ from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
 from support import models
 from support.recorded import record
 from torchspan import comparison
-from torchspan.comparison._facts import KINDS
-from torchspan.comparison._sentences import headline
 from torchspan.sdk import FileSpanExporter
 
 RELU = torch.ops.aten.relu.default
@@ -53,9 +51,10 @@ def compared(before, tmp_path):
     return lambda **settings: comparison.compare(before, written(tmp_path / "after.jsonl", **settings))
 
 
-def first_line(result):
-    """The first line, without times and runs."""
-    return re.sub(r"\d[\d.]* (?:ms|s|µs|ns)\b", "T", re.sub(r" \([^)]*not judged\)", "", headline(result)))
+def text(result):
+    """What is printed, as one line without times and runs; it begins with the first line."""
+    printed = re.sub(r" \([^)]*not judged\)", "", " ".join(str(result).split()))
+    return re.sub(r"\d[\d.]* (?:ms|s|µs|ns)\b", "T", printed)
 
 
 def sentences(result, *kinds):
@@ -64,12 +63,12 @@ def sentences(result, *kinds):
 
 
 def test_nothing_is_said_of_two_equal_compilations_besides_time(compared):
-    assert sentences(compared(), *KINDS) == []
+    assert compared().changes == ()
 
 
 def test_an_operator_that_was_excluded(compared):
     result = compared(torch_executed_ops={"torch.ops.aten.relu.default"})
-    assert first_line(result) == (
+    assert text(result).startswith(
         "compile Fallback: before T → after T: torch_executed_ops: before none → after aten.relu"
     )
     assert sentences(result, "fallback", "coverage", "engines") == [
@@ -82,7 +81,7 @@ def test_an_operator_that_was_excluded(compared):
 
 def test_groups_that_became_too_small(compared):
     result = compared(min_block_size=3)
-    assert first_line(result) == "compile Fallback: before T → after T: min_block_size: before 1 → after 3"
+    assert text(result).startswith("compile Fallback: before T → after T: min_block_size: before 1 → after 3")
     why = "group smaller than min_block_size=3 at support/models.py"
     assert sentences(result, "fallback") == [
         f"{name} in PyTorch: before \N{MULTIPLICATION SIGN}0 → after \N{MULTIPLICATION SIGN}1 ({why}:{line})"
@@ -102,7 +101,7 @@ def test_a_converter_that_became_slower(compared, monkeypatch):
     slow = [dataclasses.replace(row, converter_implementation=slower(row.converter_implementation)) for row in rows]
     monkeypatch.setitem(registry.DYNAMO_ATEN_CONVERTERS, RELU, type(rows)(slow))
     result = compared()
-    assert first_line(result) == (
+    assert text(result).startswith(
         "compile Fallback: before T → after T: convert 2 ops [2, 3, 16, 16] > construct_network > aten.relu +T"
     )
     (pair,) = result.pairs
@@ -110,6 +109,7 @@ def test_a_converter_that_became_slower(compared, monkeypatch):
     assert sum(row.difference_s for row in pair.parts) == pytest.approx(pair.whole.difference_s, abs=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch_tensorrt.__version__.startswith("2.13."), reason="it is the version of the recorded files")
 def test_another_version_of_torch_tensorrt(tmp_path):
     """The files of 2.13 were recorded once, from the same program."""
@@ -117,7 +117,7 @@ def test_another_version_of_torch_tensorrt(tmp_path):
     subprocess.run([sys.executable, folder / "program.py", tmp_path], check=True, capture_output=True, timeout=120)
     result = comparison.compare(folder / "torch_tensorrt_2.13", tmp_path)
     after = f"{tmp_path.name} {torch_tensorrt.__version__}"
-    assert f"torch_tensorrt: torch_tensorrt_2.13 2.13.0 → {after}" in headline(result)
+    assert f"torch_tensorrt: torch_tensorrt_2.13 2.13.0 → {after}" in text(result)
 
 
 def test_a_cache_that_was_filled(tmp_path):
@@ -125,7 +125,7 @@ def test_a_cache_that_was_filled(tmp_path):
     cache = DiskEngineCache(engine_cache_dir=str(tmp_path / "engines"), engine_cache_size=1 << 28)
     sides = [written(tmp_path / f"{name}.jsonl", custom_engine_cache=cache, **settings) for name in ("before", "after")]
     result = comparison.compare(*sides)
-    assert first_line(result) == (
+    assert text(result).startswith(
         "compile Fallback: before T → after T: engine cache: before 2 inserted, 2 misses → after 2 hits"
     )
     assert [part.path[-1] for part in result.pairs[0].parts if part.new_s == 0] != []

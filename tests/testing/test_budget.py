@@ -12,6 +12,7 @@ with warnings.catch_warnings():
     import torch
     import torch_tensorrt
 
+from privacy.sentences import SENTENCES
 from support import models
 
 pytest_plugins = ["pytester"]
@@ -197,3 +198,22 @@ def test_a_file_that_is_not_a_file_of_budgets_is_neither_read_nor_replaced(run, 
             f"AssertionError: {file} is not a file of budgets, torchspan.budget/1; remove it, and run pytest --torchspan-update"
         ]
     assert file.read_text(encoding="utf-8") == text
+
+
+def test_no_budget_has_a_sentence_of_the_program(run, pytester):
+    """The sentences are the reasons of graph breaks, as the program gives them."""
+    some = SENTENCES[::50]
+    text = FUNCTION.replace(
+        "def test_function",
+        f"@pytest.mark.parametrize('sentence', {some!r}, ids=range({len(some)}))\ndef test_function",
+    )
+    text = text.replace("(torchspan_budget)", "(torchspan_budget, sentence)").replace(
+        "return x.sin()", "torch._dynamo.graph_break(WORDS[0])\n    return x.sin()"
+    )
+    text = text.replace("    compiled(", "    WORDS[:] = [sentence]\n    compiled(").replace(
+        "def function", "WORDS = []\n\n\ndef function"
+    )
+    assert run(text, "--torchspan-update")[0] == {"passed": len(some)}
+    budget = pytester.path.joinpath("test_it.budget.json").read_text(encoding="utf-8")
+    assert budget.count("graph breaks of function") == len(some)
+    assert [sentence for sentence in some if sentence in budget] == []

@@ -54,7 +54,7 @@ def sentences(comparison: Comparison) -> Iterator[tuple[str, Style]]:
         yield change.sentence(*names), Style.FALLBACK if change.is_worse else Style.PLAIN
     if len(changes) > _MOST_CHANGES:
         yield f"{plural(len(changes) - _MOST_CHANGES, 'more change')}; --json has all", Style.DIM
-    if any(pair.whole.p is None for pair in comparison.pairs):
+    if any(pair.whole.p is None for pair in shown):
         yield f"times are judged with {FEWEST} runs a side or more", Style.DIM
     for text in (*comparison.base.left_out, *comparison.new.left_out):
         yield f"left out: {text}", Style.DIM
