@@ -89,8 +89,10 @@ class Facts:
         """Add to a number; `what` distinguishes the things that it counts."""
         key = FactKey(kind, subject)
         before = self.facts.get(key, ComparedFact((), "", why))
-        total = before.badness + count
-        self.facts[key] = ComparedFact((*before.content, (what, count)), times(total), before.why or why, total)
+        counts = Counter(dict(before.content))
+        counts[what] += count
+        content = tuple(sorted(counts.items()))
+        self.facts[key] = ComparedFact(content, times(counts.total()), before.why or why, counts.total())
 
     def _add_attributes(self, work: Compiled) -> None:
         texts: defaultdict[FactKey, dict[str, None]] = defaultdict(dict)
@@ -224,14 +226,15 @@ def changes(base: Sequence[Facts], new: Sequence[Facts]) -> Iterator[Change]:
 
 def _change(key: FactKey, base: Sequence[Facts], new: Sequence[Facts]) -> Iterator[Change]:
     absent = ComparedFact.absent(key)
-    before, after = ([run.facts.get(key, absent) for run in side] for side in (base, new))
-    if {fact.content for fact in before} & {fact.content for fact in after}:
+    is_of_engine = key.kind == "engine_bytes"  # that a run lacks the engine is another fact
+    before, after = (
+        [run.facts.get(key, absent) for run in side if key in run.facts or not is_of_engine] for side in (base, new)
+    )
+    if not before or not after or {fact.content for fact in before} & {fact.content for fact in after}:
         return
     first, second = _usual(before), _usual(after)
     why = first.why if first.badness > second.badness else second.why
-    is_of_other_engines = key.kind == "engine_bytes" and absent in (first, second)
-    if not is_of_other_engines:
-        yield Change(key.kind, key.subject, first.text, second.text, why, second.badness > first.badness)
+    yield Change(key.kind, key.subject, first.text, second.text, why, second.badness > first.badness)
 
 
 def _usual(facts: Sequence[ComparedFact]) -> ComparedFact:
