@@ -91,7 +91,7 @@ def two_sides(base: Source, new: Source, *, texts: bool) -> tuple[Side, Side]:
         ComparisonError: A side has no run that can be compared, or runs of several programs.
         OSError: A file cannot be opened or read.
     """
-    names = [path.name if path.is_dir() else path.stem for path in (Path(base), Path(new))]
+    names = [path.name if path.is_dir() else path.stem for path in (Path(base).absolute(), Path(new).absolute())]
     first, second = names if names[0] != names[1] else ("base", "new")
     return _side(Path(base), first, texts=texts), _side(Path(new), second, texts=texts)
 
@@ -133,11 +133,11 @@ def _add_file(side: Side, path: Path, *, texts: bool) -> None:
 def _check(side: Side, path: Path) -> None:
     """Raises ComparisonError where the files of a side are not one run each of one program."""
     first, *others = side.runs
+    names = {first.id: first.name}
     for run in others:
-        if run.id and run.id == first.id:
-            raise ComparisonError(
-                f"{first.name} and {run.name} of {path} are one run; write it to one file, without %p"
-            )
+        same = names.setdefault(run.id, run.name)
+        if run.id and same != run.name:
+            raise ComparisonError(f"{same} and {run.name} of {path} are one run; write it to one file, without %p")
         if not run.works.keys() & first.works:
             programs = " and ".join(f"{other.name} compiled {described(other.works)}" for other in (first, run))
             raise ComparisonError(f"{path} has files of different programs: {programs}")
@@ -161,7 +161,8 @@ def works_of(traces: Iterable[Trace]) -> dict[WorkKey, Compiled]:
         for node in row.nodes:
             nodes[_key(row, node)].append(node)
         for key, own in nodes.items():
-            works[key] = row if len(nodes) == 1 else dataclasses.replace(row, nodes=own)
+            before = works[key].nodes if key in works else []  # files of one name in two folders
+            works[key] = dataclasses.replace(row, nodes=[*before, *own])
     return works
 
 
@@ -171,7 +172,11 @@ def _key(row: Compiled, node: Node) -> WorkKey:
         return WorkKey("compile", row.name, os.path.basename(file), line)  # noqa: PTH119 - a path of another machine
     entry = str(node.span.attributes.get(semconv.ENTRY_POINT) or node.span.name)
     what = "compile" if node.span.name == phase.COMPILE.name else node.span.name.rpartition(".")[2]
-    inputs = (strings(inside.span.attributes, semconv.INPUT_SHAPES) for inside in node.below())
+    inputs = (
+        strings(inside.span.attributes, semconv.INPUT_SHAPES)
+        for inside in node.below()
+        if inside.span.name != phase.CONVERT.name  # those of an engine, which depend on the partition
+    )
     return WorkKey(what, row.name, entry, ", ".join(next(filter(None, inputs), ())))
 
 
