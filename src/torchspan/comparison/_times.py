@@ -165,12 +165,12 @@ class PairTimes:
         self._base_median, self._new_median = _median(self._base), _median(self._new)
         paths = dict.fromkeys(path for run in (*self._base, *self._new) for path in run)
         self._paths = list(paths)
-        self.whole = self.row((), self._paths)
+        self.whole = _tested(self.row((), self._paths))
         medians = base[self._base_median], new[self._new_median]
         self.processor_s = [sum(_processor_s(work)) for work in medians]
 
     def row(self, name: Path, paths: Collection[Path]) -> TimeRow:
-        """The row of some parts together.
+        """The row of some parts together, without p and ratio.
 
         Args:
             name: The path of the row.
@@ -179,11 +179,7 @@ class PairTimes:
         base, new = (
             [sum(run.get(path, 0) for path in paths) / 1e9 for run in side] for side in (self._base, self._new)
         )
-        row = TimeRow(name, base[self._base_median], new[self._new_median], tuple(base), tuple(new))
-        if min(len(base), len(new)) < FEWEST:
-            return row
-        positive = ([max(s, 1e-9) for s in side] for side in (base, new))
-        return dataclasses.replace(row, p=p_value(base, new), ratio=ratio_interval(*positive))
+        return TimeRow(name, base[self._base_median], new[self._new_median], tuple(base), tuple(new))
 
     def shown_parts(self) -> list[TimeRow]:
         """The parts that differ most between the two median runs, and the rest, which makes at most 5 % of the difference.
@@ -202,7 +198,8 @@ class PairTimes:
             shown.append(row)
             left_s -= row.difference_s
         rest = [path for row in rows[len(shown) :] for path in parts[row.path]]
-        return [*shown, self.row(("rest",), rest)] if shown and rest else shown
+        of_rest = [self.row(("rest",), rest)] if shown and rest else []
+        return [*map(_tested, [*shown, *of_rest])]
 
     def _compared_parts(self) -> dict[Path, list[Path]]:
         """The paths of all runs by the part that they are compared as."""
@@ -219,11 +216,19 @@ class PairTimes:
     def stage_row(self, stage: str) -> TimeRow | None:
         """The row of a stage with everything inside it; None if there is none of this name."""
         paths = [path for path in self._paths if any(part.split(" ")[0] == stage or part == stage for part in path)]
-        return self.row((stage,), paths) if paths else None
+        return _tested(self.row((stage,), paths)) if paths else None
 
     def stages(self) -> list[str]:
         """The names of the outermost stages."""
         return list(dict.fromkeys(path[0].split(" ")[0] for path in self._paths if path))
+
+
+def _tested(row: TimeRow) -> TimeRow:
+    """The row with p and ratio, if there are enough runs."""
+    if min(len(row.base_runs_s), len(row.new_runs_s)) < FEWEST:
+        return row
+    positive = ([max(s, 1e-9) for s in side] for side in (row.base_runs_s, row.new_runs_s))
+    return dataclasses.replace(row, p=p_value(row.base_runs_s, row.new_runs_s), ratio=ratio_interval(*positive))
 
 
 def _median(runs: Sequence[dict[Path, int]]) -> int:
