@@ -6,8 +6,9 @@ import random
 import pytest
 
 from support.recording import Recording
+from support.run_recording import RUN, RunRecording, write_run
 from torchspan import semconv as s
-from torchspan.comparison import compare
+from torchspan.comparison import ComparisonError, compare
 
 STAGES = ("torch_tensorrt.lower", "torch_tensorrt.partition", "torch_tensorrt.convert", "tensorrt.build_engine")
 REASONS = {"size": "tensor 'x' size mismatch at index 0. expected 2, actual 3", "other": "a guard"}
@@ -121,13 +122,13 @@ def frames(path, *facts, events=()):
     return path
 
 
-def test_recompiles_for_the_same_guards_in_another_order_are_no_change(tmp_path):
+def test_recompiles_for_the_same_guards_in_another_order_change_nothing(tmp_path):
     again = [{s.RECOMPILE_CLASS: guard, s.RECOMPILE_REASON: reason} for guard, reason in REASONS.items()]
     paths = frames(tmp_path / "before.jsonl", *again), frames(tmp_path / "after.jsonl", *reversed(again))
     assert compare(*paths).changes == ()
 
 
-def test_as_many_breaks_at_other_lines_are_no_change(tmp_path):
+def test_as_many_breaks_at_other_lines_change_nothing(tmp_path):
     paths = frames(tmp_path / "before.jsonl", {}, events=(5, 6)), frames(tmp_path / "after.jsonl", {}, events=(7, 7))
     assert compare(*paths).changes == ()
 
@@ -175,3 +176,15 @@ def test_fifty_runs_with_sixty_parts_are_compared_at_once(tmp_path):
                 recording.span(f"torch_tensorrt.pass {position}", begin, begin + ms, parent=top)
                 begin += ms
     assert len(compare(tmp_path / "before", tmp_path / "after").pairs[0].whole.base_runs_s) == 50
+
+
+def test_a_run_that_is_twice_among_the_files_is_refused_also_if_it_is_not_the_first(tmp_path):
+    for number, run_id in enumerate("abb"):
+        path = tmp_path / f"{number}.jsonl"
+        RunRecording(path, run_id=run_id * 16).span(
+            "torch_tensorrt.compile", 0, 100, {s.MODEL_CLASS: "Net"}, parent=RUN
+        )
+        write_run(path, 0, 200, run_id=run_id * 16)
+    with pytest.raises(ComparisonError) as raised:
+        compare(tmp_path, tmp_path / "0.jsonl")
+    assert str(raised.value) == f"1.jsonl and 2.jsonl of {tmp_path} are one run; write it to one file, without %p"
