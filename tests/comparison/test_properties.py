@@ -117,7 +117,10 @@ def frames(path, *facts, events=()):
     recording = Recording(path)
     own = {s.CODE_FUNCTION: "forward", s.CODE_FILE: "model.py", s.CODE_LINE: 3}
     for number, more in enumerate(facts):
-        broken = [(s.GRAPH_BREAK_EVENT, {s.GRAPH_BREAK_CLASS: "builtin", s.CODE_LINE: line}) for line in events]
+        broken = [
+            (s.GRAPH_BREAK_EVENT, {s.GRAPH_BREAK_CLASS: "builtin", s.CODE_FILE: "model.py", s.CODE_LINE: line})
+            for line in events
+        ]
         recording.span("torch.compile_frame", 200 * number, 200 * number + 100, {**own, **more}, events=broken)
     return path
 
