@@ -7,6 +7,8 @@ import pytest
 
 from torchspan import semconv
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = {
     "4,000 digits": int("9" * 4000),
     "2 ** 63": 2**63,

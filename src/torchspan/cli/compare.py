@@ -21,7 +21,7 @@ _USAGE = 2
 
 
 class CompareCommand:
-    """Compare two recorded programs: where the time differs, and what else has changed.
+    """Compare two recorded programs: where the time of torch.compile and Torch-TensorRT differs, and what else has changed.
 
     torchspan compare BASE NEW
 

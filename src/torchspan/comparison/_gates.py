@@ -50,7 +50,7 @@ def crossed_thresholds(comparison: Comparison, limits: Mapping[str, float]) -> I
                 raise ComparisonError(f"a limit on time needs {FEWEST} runs a side; of {name}, {runs}")
             if row.ratio[0] > 1 + limit:
                 sides = f"{comparison.base.name} → {comparison.new.name}"
-                yield f"time: {name}: {sides} at least {row.ratio[0] - 1:+.0%}, above {limit:.0%}".replace("%", " %")
+                yield f"time: {name}: {sides} at least +{100 * (row.ratio[0] - 1):.1f} %, above {100 * limit:g} %"
 
 
 def _rows(comparison: Comparison, stage: str) -> dict[str, TimeRow]:

@@ -19,6 +19,8 @@ _MOST_LIKELY = 3
 """Changes that the first line names."""
 _MOST_STAGES = 3
 """Stages that the path of a part names: the first and the last ones."""
+_NOT_JUDGED = ("too few runs for so many rows", "not judged")
+"""What is said of a whole without p, with 4 runs a side or more and with fewer."""
 _NOTABLE = 0.02
 """The share of the time from which on a difference is notable that cannot be judged."""
 _NOTABLE_S = 0.001
@@ -54,7 +56,7 @@ def sentences(comparison: Comparison) -> Iterator[tuple[str, Style]]:
         yield change.sentence(*names), Style.FALLBACK if change.is_worse else Style.PLAIN
     if len(changes) > _MOST_CHANGES:
         yield f"{plural(len(changes) - _MOST_CHANGES, 'more change')}; --json has all", Style.DIM
-    if any(pair.whole.p is None for pair in shown):
+    if any(pair.whole.ratio is None for pair in shown):
         yield f"times are judged with {FEWEST} runs a side or more", Style.DIM
     for text in (*comparison.base.left_out, *comparison.new.left_out):
         yield f"left out: {text}", Style.DIM
@@ -77,7 +79,7 @@ def whole_sentence(comparison: Comparison, pair: Pair) -> str:
     """`compile ConvNet: before 1.94 s → after 2.61 s (+34 %, 5 and 5 runs, p=0.008)`."""
     whole = pair.whole
     runs = f"{len(whole.base_runs_s)} and {len(whole.new_runs_s)} runs"
-    facts = [_percent(whole), runs, _verdict(whole) or "not judged"]
+    facts = [_percent(whole), runs, _verdict(whole) or _NOT_JUDGED[whole.ratio is None]]
     return f"{pair.name}: {_times(comparison, whole)} ({', '.join(facts)})"
 
 
@@ -95,7 +97,7 @@ def part_sentences(comparison: Comparison, pair: Pair) -> Iterator[str]:
 def _has_news(pair: Pair) -> bool:
     """Whether the times differ, as far as that can be judged."""
     rows = (pair.whole, *pair.parts)
-    if pair.whole.p is not None:
+    if pair.whole.ratio is not None:
         return any(row.is_different for row in rows)
     return abs(pair.whole.difference_s) > max(_NOTABLE * pair.whole.base_s, _NOTABLE_S)
 
@@ -112,7 +114,7 @@ def _verdict(row: TimeRow) -> str:
 
 
 def _percent(row: TimeRow) -> str:
-    return f"{100 * row.difference_s / row.base_s:+.0f} %" if row.base_s else "from nothing"
+    return f"{round(100 * row.difference_s / row.base_s):+d} %" if row.base_s else "from nothing"
 
 
 def _signed(s: float) -> str:

@@ -129,7 +129,7 @@ class TimeRow:
         base_runs_s: Seconds of each run of the first side.
         new_runs_s: Seconds of each run of the second side.
         p: The probability that chance alone makes such a difference, after Holm's correction over the rows that are judged;
-            None with fewer than 4 runs a side, and of rows that the runs are too few to judge.
+            None with fewer than 4 runs a side, of the rest, and of rows that the runs are too few to judge.
         ratio: The 95 % interval of new to base; None with fewer than 4 runs a side.
     """
 
@@ -199,7 +199,7 @@ class PairTimes:
             left_s -= row.difference_s
         rest = [path for row in rows[len(shown) :] for path in parts[row.path]]
         of_rest = [self.row(("rest",), rest)] if shown and rest else []
-        return [*map(_tested, [*shown, *of_rest])]
+        return [*map(_tested, shown), *of_rest]
 
     def _compared_parts(self) -> dict[Path, list[Path]]:
         """The paths of all runs by the part that they are compared as."""

@@ -59,6 +59,7 @@ for words in ([], *([word] for word in cli.COMMANDS)):
         "usage: torchspan run",
         "usage: torchspan watch",
         "usage: torchspan show",
+        "usage: torchspan compare",
         "usage: torchspan demo",
         "usage: torchspan doctor",
         "usage: torchspan probes",
