@@ -18,6 +18,8 @@ __all__ = [
     "TORCHSPAN_HEARTBEAT",
     "TORCHSPAN_INPUTS",
     "TORCHSPAN_INPUTS_EVERY",
+    "TORCHSPAN_NATIVE_BUILD",
+    "TORCHSPAN_OPERATORS",
     "TORCHSPAN_PROPAGATION",
     "TORCHSPAN_RANKS",
     "TORCHSPAN_READY_AFTER",
@@ -71,6 +73,16 @@ table of messages lets through. `none`: no one. `text`: exporters too."""
 
 TORCHSPAN_GRAPH_RUNS = "TORCHSPAN_GRAPH_RUNS"
 """`1`: runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs."""
+
+TORCHSPAN_NATIVE_BUILD = "TORCHSPAN_NATIVE_BUILD"
+"""`on`: a program that records operators builds the library for it where it is not built, as
+`python -m torchspan.native build` does. `off` (default): it says which command builds it."""
+
+TORCHSPAN_OPERATORS = "TORCHSPAN_OPERATORS"
+"""Whether PyTorch's operators are recorded below runs of engines and compiled graphs, and observed functions.
+
+`off` (default): only in blocks `with torchspan.operators()`. `sampled`: below those in traces that the sampler has kept.
+`on`: below each that is recorded, also one that is recorded at any sampling rate, such as the first run of an engine."""
 
 TORCHSPAN_INPUTS = "TORCHSPAN_INPUTS"
 """The modules whose calls are counted by the shapes of their arguments: `off` (default), or a list separated by commas.

@@ -235,6 +235,14 @@ BATCH = Phase(
     "with links to all sampled requests. Not emitted if no request is sampled.",
     keep=False,
 )
+OPERATORS = Phase(
+    "torchspan.operators",
+    "A block `with torchspan.operators()`, or one call of a function that is decorated with it. PyTorch's operators "
+    "that run in it are recorded.",
+    keep=False,
+    room=_DETAIL,
+    folded=Folded.below("torchspan.operators"),
+)
 IMPORT = Phase(
     "torchspan.import",
     "The first import of torch, Torch-TensorRT or TensorRT, if torchspan was instrumented before it; and imports of "
@@ -270,6 +278,9 @@ CONVERSIONS: tuple[Phase, ...] = (CONVERT, CONVERT_TO_ENGINE)
 RUNS: tuple[Phase, ...] = (EXECUTE, RUN_CONTEXT)
 """Runs of engines, thousands of times a second. Metrics count each run; few runs are spans."""
 
+ROOTS: tuple[Phase, ...] = (RUN_GRAPH, EXECUTE, RUN_CONTEXT, OBSERVED, OPERATORS)
+"""Work below which PyTorch's operators are recorded, where `TORCHSPAN_OPERATORS` or the program asks for it."""
+
 BUILDS: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, BUILD_ENGINE)
 """Work that results in TensorRT engines."""
 
@@ -295,10 +306,19 @@ RUN = Phase(
 )
 """Not work of the program: neither callbacks nor observers receive it."""
 
+OPERATOR = Phase(
+    "torch.operator",
+    "One operator of PyTorch, one function of autograd or TorchScript, or one of PyTorch's own ranges, below a span for "
+    "which operators are recorded (`TORCHSPAN_OPERATORS`); the target is the operator.",
+    keep=False,
+    has_target=True,
+)
+"""Recorded by PyTorch's callbacks, thousands of times a second: neither callbacks nor observers of torchspan receive it."""
+
 DOCTOR = Phase("torchspan.doctor", "The test trace of `torchspan doctor --send`: the only span of its trace.")
 """Not work of the program: neither callbacks nor observers receive it."""
 
-SPANS: tuple[Phase, ...] = (*PHASES, RUN, DOCTOR)
+SPANS: tuple[Phase, ...] = (*PHASES, RUN, OPERATOR, DOCTOR)
 """Every kind of span."""
 
 

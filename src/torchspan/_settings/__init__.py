@@ -41,6 +41,7 @@ Detail = Literal["stages", "passes"]
 BuildPhases = Literal["auto", "on", "off"]
 Capture = Literal["local", "none", "text"]
 Propagation = Literal["on", "links", "off"]
+Operators = Literal["off", "sampled", "on"]
 
 
 class Settings(NamedTuple):
@@ -61,6 +62,7 @@ class Settings(NamedTuple):
     sample_execute_target: float | None = None
     ranks: str = "all"
     graph_runs: bool = False
+    operators: Operators = "off"
     inputs: str = "off"
     inputs_every: int = 100
 
@@ -101,9 +103,10 @@ class Setting:
         doc: What it does, for the tables and the help of commands.
         option: The option of `torchspan run` and `torchspan demo`; None: they have none.
         default_text: The default in words, where `default` alone does not say what happens.
+        option_value: The value that the option stands for, if it takes none.
     """
 
-    __slots__ = ("default", "default_text", "doc", "kind", "name", "option", "variable")
+    __slots__ = ("default", "default_text", "doc", "kind", "name", "option", "option_value", "variable")
 
     def __init__(
         self,
@@ -114,9 +117,10 @@ class Setting:
         doc: str,
         option: str | None = None,
         default_text: str | None = None,
+        option_value: str | None = None,
     ) -> None:
         self.name, self.variable, self.kind, self.default = name, variable, kind, default
-        self.doc, self.option, self.default_text = doc, option, default_text
+        self.doc, self.option, self.default_text, self.option_value = doc, option, default_text, option_value
 
 
 class Variable:
@@ -278,6 +282,17 @@ SETTINGS = (
         "Runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs.",
     ),
     Setting(
+        "operators",
+        env.TORCHSPAN_OPERATORS,
+        Choice(Operators),
+        "off",
+        "PyTorch's operators are spans below runs of engines and compiled graphs, and below observed functions. `sampled`: below "
+        "those in traces that the sampler has kept. `on`: below each that is recorded. `off`: only in blocks "
+        "`with torchspan.operators()`. Needs a library that `python -m torchspan.native build` builds.",
+        option="--operators",
+        option_value="on",
+    ),
+    Setting(
         "inputs",
         env.TORCHSPAN_INPUTS,
         FollowedClasses(),
@@ -316,6 +331,13 @@ VARIABLES = (
         "Seconds that a program under `torchspan run` may wait at its end for exporters that `run` created.",
         "2",
         Number("0 to 86400 seconds", 86_400, zero=True),
+    ),
+    Variable(
+        env.TORCHSPAN_NATIVE_BUILD,
+        "`on`: a program that records operators builds the library for it where there is none for its PyTorch (up to 30 "
+        "seconds). `off`: it says which command builds it.",
+        "off",
+        Choice(Literal["off", "on"]),
     ),
     Variable(
         env.TORCHSPAN_RUN,

@@ -12,9 +12,10 @@ from torchspan._settings.kinds import Choice, Switch
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the option of each setting that has one."""
     for setting in SETTINGS:
-        if setting.option is not None and isinstance(setting.kind, Switch):
+        value = "1" if isinstance(setting.kind, Switch) else setting.option_value
+        if setting.option is not None and value is not None:
             parser.add_argument(
-                setting.option, dest=setting.name, action="store_const", const="1", help=_help(setting.doc)
+                setting.option, dest=setting.name, action="store_const", const=value, help=_help(setting.doc)
             )
         elif setting.option is not None:
             default = f"default: {setting.variable}, else {_help(setting.default_text or setting.default)}"

@@ -56,6 +56,81 @@ class Operator(Kind):
         return text if self.accepts(text) and _is_known(text) else UNKNOWN
 
 
+_RANGES = {
+    "TorchDynamo Cache Lookup": "torch.compile.cache_lookup",
+    "<forward op>": "torchscript.forward",
+    "<forked function>": "torchscript.forked_function",
+}
+"""PyTorch's own ranges, and how they are called here."""
+_NUMBERED_RANGES = {
+    "Torch-Compiled Region": "torch.compile.region",
+    "## Call CompiledFxGraph": "torch.inductor.CompiledFxGraph",
+    "Optimizer.step#": "torch.optim.Optimizer.step",
+    "Optimizer.zero_grad#": "torch.optim.Optimizer.zero_grad",
+}
+"""The same for ranges whose names contain a number or a class: how these names begin."""
+_AUTOGRAD = "autograd::engine::evaluate_function: "
+_EVALUATES = "autograd.engine.evaluate_function."
+_OWN_FUNCTIONS = frozenset({"CompiledFunction", "CompiledFunctionBackward"})
+"""Functions of autograd that AOTAutograd makes."""
+
+
+def operator_name(name: str, overload: str = "") -> str:
+    """How an operator is called in spans, by what `at::RecordFunction` has of it: `aten::add`, `Tensor` -> `aten.add.Tensor`.
+
+    A function of autograd has its own name (`AddmmBackward0`), and its call by autograd's engine one that begins with
+    `autograd.engine.evaluate_function.`. A name that is not PyTorch's is returned as it is.
+    """
+    if name in _RANGES:
+        return _RANGES[name]
+    if name.startswith(_AUTOGRAD):
+        return _EVALUATES + name[len(_AUTOGRAD) :]
+    for beginning, ours in _NUMBERED_RANGES.items():
+        if name.startswith(beginning):
+            return ours
+    spelled = f"{name}.{overload}" if overload else name
+    return spelled.replace("::", ".") if is_operator(spelled) else name
+
+
+def _is_autograd_function(name: str) -> bool:
+    functions = getattr(sys.modules.get("torch._C"), "_functions", None)
+    return functions is not None and name in vars(functions)
+
+
+class RecordedOperator(Kind):
+    """What PyTorch's callbacks see: an operator, a function of autograd or TorchScript, or a range."""
+
+    title = "recorded operator"
+    leaves = (
+        "The name of an operator in PyTorch's registry, including the program's custom operators (`aten.add.Tensor`); of a "
+        "function of PyTorch's autograd (`AddmmBackward0`); or of a range that PyTorch itself opens "
+        f"(`torch.compile.region`). The name of a range of the program, and anything else, is `{UNKNOWN}`."
+    )
+    leaves_with_text = "The name of any range, at most 256 bytes."
+    is_local = True
+    _LIMIT = 256
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`. Only the spelling counts: another process may know other operators."""
+        return is_name(text)
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`."""
+        function = text.removeprefix(_EVALUATES)
+        is_known = (
+            text in _RANGES.values()
+            or text in _NUMBERED_RANGES.values()
+            or function in _OWN_FUNCTIONS
+            or _is_autograd_function(function)
+            or _is_known(text)
+        )
+        return text if is_known and is_name(text) else UNKNOWN
+
+    def whole(self, text: str) -> str:
+        """See `Kind`."""
+        return text.encode("utf-8", "replace")[: self._LIMIT].decode("utf-8", "ignore")
+
+
 class OnnxOperator(Kind):
     """An operator of the ONNX standard."""
 

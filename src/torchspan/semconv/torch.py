@@ -19,7 +19,7 @@ from torchspan.redaction.kinds_of_text import (
     Text,
     Version,
 )
-from torchspan.redaction.operator_text import Operator
+from torchspan.redaction.operator_text import Operator, RecordedOperator
 from torchspan.redaction.size_text import DataType, ShapeText
 from torchspan.semconv._table import Attribute, folded
 
@@ -442,7 +442,7 @@ NODES_AFTER = Attribute(
     *_TRANSFORMS,
     phase.EXPORT_CAPTURE,
 )
-_TAKES_INPUTS = (phase.CONVERT_TO_ENGINE, phase.TRACE, phase.EXPORT, phase.CONVERT, phase.EXECUTE)
+_TAKES_INPUTS = (phase.CONVERT_TO_ENGINE, phase.TRACE, phase.EXPORT, phase.CONVERT, phase.EXECUTE, phase.OPERATOR)
 INPUT_SHAPES = Attribute(
     "torch.inputs.shapes",
     "string[]",
@@ -458,6 +458,80 @@ INPUT_DTYPES = Attribute(
     *_TAKES_INPUTS,
     at_start=True,
     kind=DataType(),
+)
+
+# --- operators --------------------------------------------------------------------------------------------------------
+OPERATOR_NAME = Attribute(
+    "torch.operator.name",
+    "string",
+    "Name of the operator, with its overload: `aten.add.Tensor`. `?` for a range of the program; its name is in the "
+    "user's own file.",
+    phase.OPERATOR,
+    kind=RecordedOperator(),
+)
+OPERATOR_SCOPE = Attribute(
+    "torch.operator.scope",
+    "string",
+    "What the operator is, in the words of `at::RecordScope`: `backward_function`, `torchscript_function` or "
+    "`user_scope`. Absent for a `function`.",
+    phase.OPERATOR,
+    kind=Enumeration("backward_function", "torchscript_function", "user_scope"),
+)
+OPERATORS_NAMES = Attribute(
+    "torch.operators.names",
+    "string[]",
+    "Names of the operators that ran inside this span, at most 40, longest first by `torch.operators.self_durations`. "
+    "Operators inside others are included down to `torch.operators.depth`, whether or not they have spans.",
+    *phase.ROOTS,
+    kind=RecordedOperator(),
+)
+OPERATORS_COUNTS = Attribute(
+    "torch.operators.counts", "int[]", "Number of times that each of `torch.operators.names` ran.", *phase.ROOTS
+)
+OPERATORS_DURATIONS = Attribute(
+    "torch.operators.durations",
+    "double[]",
+    "Total duration of each of `torch.operators.names`, in seconds, including the operators inside it.",
+    *phase.ROOTS,
+)
+OPERATORS_SELF = Attribute(
+    "torch.operators.self_durations",
+    "double[]",
+    "Total duration of each of `torch.operators.names`, in seconds, without the recorded operators inside it on the "
+    "same thread.",
+    *phase.ROOTS,
+)
+OPERATORS_LONGEST = Attribute(
+    "torch.operators.max_durations",
+    "double[]",
+    "Duration of the longest run of each of `torch.operators.names`, in seconds.",
+    *phase.ROOTS,
+)
+OPERATORS_COUNT = Attribute(
+    "torch.operators.count",
+    "int",
+    "Number of operators that were recorded inside this span, also of those that `torch.operators.names` omits.",
+    *phase.ROOTS,
+)
+OPERATORS_FOLDED = Attribute(
+    "torch.operators.folded",
+    "int",
+    "Number of recorded operators without a span: those that are shorter than the minimum, and those beyond the 500 "
+    "longest ones.",
+    *phase.ROOTS,
+)
+OPERATORS_SUPPRESSED = Attribute(
+    "torch.operators.suppressed",
+    "int",
+    "Number of operators that were not recorded, because a compilation or an export ran them, or because their tensors "
+    "had no data.",
+    *phase.ROOTS,
+)
+OPERATORS_DEPTH = Attribute(
+    "torch.operators.depth",
+    "int",
+    "Depth to which operators inside operators are recorded. Deeper ones count as part of the operator around them.",
+    *phase.ROOTS,
 )
 
 # --- torch.export -----------------------------------------------------------------------------------------------------

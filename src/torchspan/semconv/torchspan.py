@@ -333,6 +333,8 @@ class DroppedReason:
     """A sampler other than torchspan's refused a span with `torchspan.keep`, which torchspan's always accepts."""
     PAUSED = "paused"
     """Writing spans had failed 3 times in a row, so torchspan paused it. The log has the cause."""
+    RING = "ring"
+    """The operators of a thread came faster than they were read, so the newest were dropped. Counted before any limit of spans."""
 
 
 DROPPED_REASON = Attribute(
@@ -345,5 +347,6 @@ DROPPED_REASON = Attribute(
         DroppedReason.RANK,
         DroppedReason.SAMPLER,
         DroppedReason.PAUSED,
+        DroppedReason.RING,
     ),
 )
