@@ -70,6 +70,7 @@ _NUMBERED_RANGES = {
 }
 """The same for ranges whose names contain a number or a class: how these names begin."""
 _AUTOGRAD = "autograd::engine::evaluate_function: "
+_NATIVE_AUTOGRAD = "torch::autograd::"
 _EVALUATES = "autograd.engine.evaluate_function."
 _OWN_FUNCTIONS = frozenset({"CompiledFunction", "CompiledFunctionBackward"})
 """Functions of autograd that AOTAutograd makes."""
@@ -84,12 +85,12 @@ def operator_name(name: str, overload: str = "") -> str:
     if name in _RANGES:
         return _RANGES[name]
     if name.startswith(_AUTOGRAD):
-        return _EVALUATES + name[len(_AUTOGRAD) :]
+        return _EVALUATES + name[len(_AUTOGRAD) :].removeprefix(_NATIVE_AUTOGRAD)
     for beginning, ours in _NUMBERED_RANGES.items():
         if name.startswith(beginning):
             return ours
     spelled = f"{name}.{overload}" if overload else name
-    return spelled.replace("::", ".") if is_operator(spelled) else name
+    return spelled.replace("::", ".") if is_operator(spelled) else name.removeprefix(_NATIVE_AUTOGRAD)
 
 
 def _is_autograd_function(name: str) -> bool:
