@@ -159,6 +159,7 @@ uint32_t begin_root(uint32_t depth, uint64_t shortest_ns, bool has_shapes) {
   Thread* thread = Recorder::here();
   if (!thread) return 0;
   leave_ended(thread);
+  if (thread->roots.empty()) thread->suppressed = 0;  // of work that has ended on another thread
   Root* root = Recorder::get().begin(thread, depth, shortest_ns, has_shapes);
   if (!root) return 0;
   remove_callback();  // the operators of the root around it are those outside this one
