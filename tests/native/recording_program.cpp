@@ -31,10 +31,10 @@ uint64_t record(uint64_t count, const std::string& name) {
     torchspan::Open outer, inner;
     for (torchspan::Open* open : {&outer, &inner}) {
       Recorder::get().start(thread, root, Recorder::get().name(thread, name.c_str(), ""), *open);
-      open->start = torchspan::now_ns();
+      open->start = torchspan::Ticks::now(thread->has_counter);
     }
     for (torchspan::Open* open : {&inner, &outer})
-      Recorder::get().end(thread, *open, torchspan::now_ns(), 0, static_cast<int64_t>(number), static_cast<uint32_t>(thread->number), 0);
+      Recorder::get().end(thread, *open, torchspan::Ticks::now(thread->has_counter), static_cast<int64_t>(number), static_cast<uint32_t>(thread->number), 0);
     recorded += 2;
   }
   return recorded;
@@ -69,8 +69,8 @@ int threads(uint64_t producers, uint64_t each) {
   torchspan::Open open;
   Thread* thread = Recorder::here();
   Recorder::get().start(thread, Recorder::get().root_of(thread, kHandle), 0, open);
-  open.start = torchspan::now_ns();
-  std::thread([&open] { Recorder::get().end(Recorder::here(), open, torchspan::now_ns(), 0, -1, 0, 0); }).join();
+  open.start = torchspan::Ticks::now(thread->has_counter);
+  std::thread([&open] { Recorder::get().end(Recorder::here(), open, torchspan::Ticks::now(torchspan::Ticks::is_counter()), -1, 0, 0); }).join();
   const torchspan::Finished finished = finish(begun);
   uint64_t in_table = 0, orphans = 0;
   for (const auto& [name, row] : finished.table) in_table += row.count;

@@ -13,7 +13,6 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/version.h>
 
-#include <exception>
 #include <new>
 
 #include "recording.h"
@@ -38,9 +37,8 @@ using torchspan::Thread;
 // --- callbacks ------------------------------------------------------------------------------------------------------
 struct Context final : at::ObserverContext, torchspan::Open {
   // Memory of ended operators is used again by their thread.
-  static void* operator new(size_t size) {
-    Thread* thread = Recorder::here();
-    if (thread && thread->spare) return std::exchange(thread->spare, *static_cast<void**>(thread->spare));
+  static void* operator new(size_t size, Thread* thread) {
+    if (thread->spare) return std::exchange(thread->spare, *static_cast<void**>(thread->spare));
     return ::operator new(size);
   }
   static void operator delete(void* memory) {
@@ -98,32 +96,30 @@ std::unique_ptr<at::ObserverContext> start(const RecordFunction& function) {
   if (thread->suppressed || begins_without_data) {
     root->suppressed.fetch_add(1, std::memory_order_relaxed);
     if (!begins_without_data) return nullptr;
-    std::unique_ptr<Context> context(new Context);  // what the mode runs inside it has no data either, and no mode
+    std::unique_ptr<Context> context(new (thread) Context);  // what the mode runs inside it has no data either, and no mode
     context->owner = thread, context->suppresses = true;
     ++thread->suppressed;
     return context;
   }
   if (thread->top - thread->below >= root->depth || thread->top >= torchspan::kStack) return nullptr;
-  std::unique_ptr<Context> context(new Context);
+  std::unique_ptr<Context> context(new (thread) Context);
   Recorder::get().start(thread, root, Recorder::get().name(thread, function.name(), function.overload_name()), *context);
   context->flags |= scope_of(function);
   if (root->has_shapes && function.needsInputs()) record_shapes(thread, *context, function);
-  context->exceptions = std::uncaught_exceptions();
-  context->start = torchspan::now_ns();
+  context->start = torchspan::Ticks::now(thread->has_counter);
   return context;
 }
 
 void end(const RecordFunction& function, at::ObserverContext* observed) {
   if (!observed) return;
-  const uint64_t end_ns = torchspan::now_ns();
   auto* context = static_cast<Context*>(observed);
   Thread* thread = Recorder::here();
+  const uint64_t ended = torchspan::Ticks::now(context->owner->has_counter);
   if (context->suppresses) {
     if (thread == context->owner && thread->suppressed) --thread->suppressed;
     return;
   }
-  const uint8_t raised = std::uncaught_exceptions() > context->exceptions ? torchspan::kRaised : 0;
-  Recorder::get().end(thread, *context, end_ns, raised, function.seqNr(), static_cast<uint32_t>(function.threadId()),
+  Recorder::get().end(thread, *context, ended, function.seqNr(), static_cast<uint32_t>(function.threadId()),
                       static_cast<uint32_t>(function.forwardThreadId()));
 }
 
@@ -362,6 +358,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_torchspan_native", nullptr, -
 }  // namespace
 
 PyMODINIT_FUNC PyInit__torchspan_native() {
+  Recorder::get();
   static const int registered = pthread_atfork([] { Recorder::get().before_fork(); }, [] { Recorder::get().after_fork(); }, begin_child);
   return registered == 0 ? PyModule_Create(&definition) : PyErr_NoMemory();
 }

@@ -6,6 +6,7 @@
 // thread of the library, woken after each quarter of a ring, moves events into their roots. `finish` moves the rest.
 #pragma once
 
+#include <cxxabi.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -14,6 +15,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -46,13 +48,13 @@ static_assert(kRoots == size_t{1} << kNumberBits);
 enum Flag : uint8_t { kRaised = 1, kElsewhere = 2, kLinked = 4, kHasState = 8, kScope = 0x30 };
 enum Scope : uint8_t { kFunction = 0x00, kBackward = 0x10, kTorchScript = 0x20, kUser = 0x30 };
 
-// An operator that has ended. The ring holds it as it was recorded; `finish` returns it with the last six fields replaced.
+// An operator that has ended. The ring holds it as it was recorded; `finish` returns it with other values.
 struct Event {
-  uint64_t start, end;  // CLOCK_MONOTONIC, in nanoseconds
+  uint64_t start, end;  // of `Ticks`. Returned: CLOCK_MONOTONIC, in nanoseconds
   uint64_t id, parent;  // number of the thread << 40 | number of the operator; 0: the root. Returned: span ids
   union { int64_t sequence; uint64_t link; };          // autograd's sequence number, or -1. Returned: the linked span's id, or 0
   union { uint32_t threads[2]; uint64_t thread; };     // PyTorch's numbers of its thread and its forward thread. Returned: pthread_self()
-  uint64_t self;        // nanoseconds without the operators inside it on its thread
+  uint64_t self;        // duration without the operators inside it on its thread
   uint16_t name;
   uint8_t flags, depth;
   union { uint32_t root; uint32_t link_trace; };       // number of the root. Returned: index of the linked span's trace id
@@ -74,6 +76,41 @@ inline uint64_t now_ns() {
   clock_gettime(CLOCK_MONOTONIC, &time);
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(time.tv_nsec);
 }
+
+// The clock of operators. The processor's counter takes a third of the time of `now_ns`, where the kernel itself trusts it.
+class Ticks {
+ public:
+  static bool is_counter() {
+    static const bool is_counter = [] {
+      char name[4] = {};
+      FILE* file = std::fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "r");
+      const bool is_read = file && std::fread(name, 1, 4, file) == 4;
+      if (file) std::fclose(file);
+      return is_read && std::memcmp(name, "tsc\n", 4) == 0;
+    }();
+    return is_counter;
+  }
+  static uint64_t now(bool is_counter) {
+#if defined(__x86_64__)
+    if (is_counter) return __builtin_ia32_rdtsc();
+#endif
+    return now_ns();
+  }
+  // Measures the counter's rate. What `ns` returns is exact for times around the last call.
+  void measure(bool is_counter) {
+    const uint64_t ticks = now(is_counter), ns = now_ns();
+    if (ns - anchor_ns_ > 10'000'000'000u && anchor_ns_) anchor_ticks_ = ticks_, anchor_ns_ = ns_;
+    if (!anchor_ns_) anchor_ticks_ = ticks, anchor_ns_ = ns;
+    ticks_ = ticks, ns_ = ns;
+    if (ticks_ > anchor_ticks_) ns_per_tick_ = static_cast<double>(ns_ - anchor_ns_) / static_cast<double>(ticks_ - anchor_ticks_);
+  }
+  uint64_t duration(uint64_t ticks) const { return static_cast<uint64_t>(static_cast<double>(ticks) * ns_per_tick_); }
+  uint64_t ns(uint64_t ticks) const { return ticks < ticks_ ? ns_ - duration(ticks_ - ticks) : ns_ + duration(ticks - ticks_); }
+
+ private:
+  uint64_t anchor_ticks_ = 0, anchor_ns_ = 0, ticks_ = 0, ns_ = 0;
+  double ns_per_tick_ = 1;
+};
 
 // One producer, one consumer. A full ring drops what is added, and counts it.
 template <class T, size_t Size>
@@ -141,14 +178,15 @@ class Names {
   std::unordered_map<std::string_view, uint16_t> by_text_;
 };
 
-struct Row { uint64_t count = 0, total = 0, self = 0, longest = 0; };
+struct Row { uint64_t count = 0, total = 0, self = 0, longest = 0; };  // durations as those of events
 
 // A root. Its place is used again after `finish`, under another number.
 struct Root {
   std::atomic<uint32_t> number{0};          // 0: no root is open here
   std::atomic<bool> is_open{false};         // false: operators that start are not recorded
   std::atomic<uint64_t> suppressed{0};
-  uint64_t handle = 0, shortest = 0;        // of PyTorch's callback; least nanoseconds of a span
+  uint64_t handle = 0, shortest_ns = 0;     // of PyTorch's callback; the least duration of a span
+  uint64_t begin_ns = 0;
   uint64_t thread = 0;                      // number of the thread on which it was begun
   uint32_t depth = 0, uses = 0;
   bool has_shapes = false;
@@ -179,7 +217,7 @@ struct Open {
   uint16_t name = 0, place = 0;             // in the stack of its thread
   uint8_t flags = 0, depth = 0;
   bool suppresses = false;                  // it is not recorded, and neither is what runs inside it
-  int exceptions = 0;                       // that were being thrown when it started
+  unsigned exceptions = 0;                  // that were being thrown when it started
 };
 
 struct TextHash {
@@ -188,11 +226,13 @@ struct TextHash {
 };
 
 struct Thread {
-  struct Entry { uint64_t id, inside; };    // 0: it has ended before one inside it. Nanoseconds of the operators inside it
+  struct Entry { uint64_t id, inside; };    // 0: it has ended before one inside it. Duration of the operators inside it
   struct Begun { Root* root; uint32_t number, below; };
   struct Slot { const char *name, *overload, *kept, *kept_overload; uint16_t number; };
 
   uint64_t number = 0, ident = 0, operators = 0;
+  const unsigned* exceptions = nullptr;     // number of those that are being thrown
+  bool has_counter = Ticks::is_counter();
   uint32_t top = 0, below = 0, suppressed = 0;  // of the stack; where the operators of the innermost root begin in it
   Entry stack[kStack] = {};
   std::vector<Begun> roots;                 // begun on this thread, innermost last
@@ -240,8 +280,13 @@ inline bool is_longer(const Event& one, const Event& other) {  // an operator is
   return a != b ? a > b : one.id < other.id;
 }
 
-inline thread_local Thread* current_thread = nullptr;
-inline thread_local bool has_left = false;
+#if defined(__linux__)  // a call for each access otherwise; a library that is loaded late may have a few bytes of this kind
+#define TORCHSPAN_NEAR __attribute__((tls_model("initial-exec")))
+#else
+#define TORCHSPAN_NEAR
+#endif
+inline constinit thread_local TORCHSPAN_NEAR Thread* current_thread = nullptr;
+inline constinit thread_local bool has_left = false;
 
 struct Reaper {
   bool is_used = false;
@@ -256,7 +301,8 @@ inline thread_local Reaper reaper;
 class Recorder {
  public:
   static Recorder& get() {
-    static Recorder* recorder = new Recorder;
+    static constinit Recorder* recorder = nullptr;  // without the lock of an initialization: the first caller is alone
+    if (!recorder) recorder = new Recorder;
     return *recorder;
   }
 
@@ -276,7 +322,7 @@ class Recorder {
       free_.pop_back();
     }
     root->depth = std::min<uint32_t>(depth, kStack - 1);
-    root->shortest = shortest_ns, root->has_shapes = has_shapes, root->thread = thread->number;
+    root->shortest_ns = shortest_ns, root->begin_ns = now_ns(), root->has_shapes = has_shapes, root->thread = thread->number;
     root->suppressed.store(0, std::memory_order_relaxed);
     const uint32_t place = static_cast<uint32_t>(root - roots_.get());
     const uint32_t number = (++root->uses << kNumberBits) | place;
@@ -334,6 +380,8 @@ class Recorder {
     finished.count = root->count;
     finished.suppressed = root->suppressed.load(std::memory_order_relaxed);
     finished.table.assign(root->table.begin(), root->table.end());
+    for (auto& [name, row] : finished.table)
+      row.total = ticks_.duration(row.total), row.self = ticks_.duration(row.self), row.longest = ticks_.duration(row.longest);
     std::sort(finished.table.begin(), finished.table.end(),
               [](const auto& one, const auto& other) { return one.second.self > other.second.self; });
     if (finished.table.size() > kTable) finished.table.resize(kTable);
@@ -352,6 +400,8 @@ class Recorder {
       event.thread = ident == idents_.end() ? 0 : ident->second;
       event.parent = ids.count(event.parent) ? span_id(event.parent) : span;
       event.id = span_id(event.id);
+      event.start = std::max(ticks_.ns(event.start), root->begin_ns), event.end = std::max(ticks_.ns(event.end), event.start);
+      event.self = ticks_.duration(event.self);
     }
     retract(root->handle);
     reset(*root);
@@ -361,7 +411,7 @@ class Recorder {
   }
 
   // --- operators -------------------------------------------------------------------------------------------------
-  // Starts an operator, as the innermost one of its thread. `open` gets everything but its start and its exceptions.
+  // Starts an operator, as the innermost one of its thread. `open` gets everything but its start.
   void start(Thread* thread, Root* root, uint16_t name, Open& open) {
     if (thread->has_moved.load(std::memory_order_relaxed)) thread->leave_moved();
     const bool is_elsewhere = root->thread != thread->number;
@@ -371,12 +421,13 @@ class Recorder {
     open.depth = static_cast<uint8_t>(thread->top - thread->below);
     open.place = static_cast<uint16_t>(thread->top);
     open.flags = is_elsewhere ? kElsewhere : 0;
+    open.exceptions = *thread->exceptions;
     thread->stack[thread->top++] = {open.id, 0};
     ++thread->opened;
   }
   // Ends an operator on `thread`, which may be another one than that on which it started, or nullptr while a thread ends.
-  void end(Thread* thread, const Open& open, uint64_t end_ns, uint8_t flags, int64_t sequence, uint32_t own, uint32_t forward) {
-    const uint64_t duration = end_ns > open.start ? end_ns - open.start : 0;
+  void end(Thread* thread, const Open& open, uint64_t end, int64_t sequence, uint32_t own, uint32_t forward) {
+    const uint64_t duration = end > open.start ? end - open.start : 0;
     uint64_t inside = 0;
     if (thread == open.owner) {
       if (open.place < kStack && thread->stack[open.place].id == open.id) inside = thread->stack[open.place].inside;
@@ -397,7 +448,8 @@ class Recorder {
       event->start = open.start, event->end = open.start + duration, event->id = open.id, event->parent = open.parent;
       event->sequence = sequence, event->threads[0] = own, event->threads[1] = forward;
       event->self = duration > inside ? duration - inside : 0;
-      event->name = open.name, event->flags = static_cast<uint8_t>(open.flags | flags), event->depth = open.depth;
+      event->name = open.name, event->depth = open.depth;
+      event->flags = static_cast<uint8_t>(open.flags | (*thread->exceptions > open.exceptions ? kRaised : 0));
       event->root = open.number;
       if (thread->events.commit()) wake();
     } else if (!thread) {
@@ -409,8 +461,8 @@ class Recorder {
     const uintptr_t address = reinterpret_cast<uintptr_t>(name);
     Thread::Slot& slot = thread->slots[((address ^ (address >> 12)) * 0x9E3779B97F4A7C15u) >> 55];
     // Pointers of ranges and of removed schemas are used again, so the text is compared.
-    if (slot.name == name && slot.overload == overload && std::strncmp(name, slot.kept, kNameBytes) == 0 &&
-        std::strncmp(overload, slot.kept_overload, kNameBytes) == 0)
+    if (slot.name == name && slot.overload == overload && std::strcmp(name, slot.kept) == 0 &&
+        (*overload == *slot.kept_overload && (!*overload || std::strcmp(overload, slot.kept_overload) == 0)))
       return slot.number;
     return slow_name(thread, name, overload, slot);
   }
@@ -463,6 +515,7 @@ class Recorder {
   static constexpr uint64_t kTaken = ~uint64_t{0};
 
   Recorder() : roots_(new Root[kRoots]), slots_(new Slot[kSlots]), key_(random()) {
+    ticks_.measure(Ticks::is_counter());
     for (size_t place = kRoots; place-- > 0;) free_.push_back(&roots_[place]);
   }
   static uint64_t random() {
@@ -474,6 +527,8 @@ class Recorder {
     reaper.is_used = true;  // its first use registers its destructor
     auto* thread = new Thread;
     thread->ident = static_cast<uint64_t>(pthread_self());
+    // Two words for each thread, by the C++ ABI: the exceptions that are caught, and the number of those that are being thrown.
+    thread->exceptions = reinterpret_cast<const unsigned*>(reinterpret_cast<void**>(abi::__cxa_get_globals()) + 1);
     thread->roots.reserve(16);
     std::lock_guard<std::mutex> lock(threads_mutex_);
     thread->number = ++thread_count_;
@@ -526,6 +581,7 @@ class Recorder {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   void drain() {
+    ticks_.measure(Ticks::is_counter());
     std::lock_guard<std::mutex> lock(threads_mutex_);
     size_t kept = 0;
     for (Thread* thread : threads_) {
@@ -560,7 +616,7 @@ class Recorder {
     if (event.sequence >= 0 && (event.flags & kScope) == kFunction) remember(*root, event);
     auto shortest_first = [](const Event& one, const Event& other) { return is_longer(one, other); };
     std::vector<Event>& kept = root->kept;
-    if (duration >= root->shortest && (kept.size() < kSpans || is_longer(event, kept.front()))) {
+    if (ticks_.duration(duration) >= root->shortest_ns && (kept.size() < kSpans || is_longer(event, kept.front()))) {
       if (kept.size() == kSpans) {
         std::pop_heap(kept.begin(), kept.end(), shortest_first);
         root->shapes.erase(kept.back().id);
@@ -623,6 +679,7 @@ class Recorder {
   std::vector<Thread*> threads_;
   std::unordered_map<uint64_t, uint64_t> idents_;  // number of a thread -> pthread_self() of it, also after its end
   uint64_t thread_count_ = 0, late_ = 0;
+  Ticks ticks_;
   std::unique_ptr<Root[]> roots_;
   std::vector<Root*> free_;
   std::unique_ptr<Slot[]> slots_;
