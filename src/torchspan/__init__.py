@@ -24,10 +24,12 @@ __all__ = [
     "instrument",
     "mark_not_ready",
     "mark_ready",
+    "operators",
     "uninstrument",
 ]
 
 if _typing.TYPE_CHECKING:
+    from torchspan._operators import operators
     from torchspan.batching import batch
     from torchspan.instrumentor import TorchspanInstrumentor, flush, instrument, uninstrument
 
@@ -36,6 +38,7 @@ _LATER = {
     "batch": "batching",
     "flush": "instrumentor",
     "instrument": "instrumentor",
+    "operators": "_operators",
     "uninstrument": "instrumentor",
 }
 

@@ -17,6 +17,7 @@ from torchspan._base.boundaries import undo_all
 from torchspan._base.logs import Log
 from torchspan._launched.process import RunProcess
 from torchspan._launched.run_report import RunCounts, RunReport
+from torchspan._operators import OperatorRoots
 from torchspan._sampling.rules import SamplingRules
 from torchspan._settings import Settings
 from torchspan._settings.kinds import FOLLOW_COMPILED, FOLLOW_NONE
@@ -43,7 +44,7 @@ from torchspan.engine import (
 )
 from torchspan.engine.dispatch import OPENING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
-from torchspan.phase import BUILD_PHASE, PHASES, PROGRESS
+from torchspan.phase import BUILD_PHASE, OPERATOR, PHASES, PROGRESS
 from torchspan.redaction import messages
 from torchspan.subscribers.registry import REGISTRY
 from torchspan.writer import (
@@ -113,6 +114,7 @@ class Bridge:
             holds=self._sampling.use,
         )
         self._progress = ProgressWriter(tracer_provider, tracer_of=None if run is None else run.tracer)
+        self._operators = OperatorRoots(_load_native, settings.operators)
         self._ranks = SelectedRanks(settings.ranks)
         if run is None and self._ranks.has_this_one():  # below `run` the first span decides
             self._engine.guard.call("looking for a provider", self._writer.look_for_provider)
@@ -145,10 +147,13 @@ class Bridge:
             semconv.DroppedReason.RANK: lambda: self._ranks.left_out,
             semconv.DroppedReason.SAMPLER: lambda: self._writer.refused,
             semconv.DroppedReason.PAUSED: self._spans_of_pauses,
+            semconv.DroppedReason.RING: partial(self._operators.lost, "ring"),
+            semconv.DroppedReason.LATE: partial(self._operators.lost, "late"),
         }
         emitted: dict[str, Callable[[], int]] = {
             **{kind.name: partial(self._writer.emitted_of, kind) for kind in PHASES},
             PROGRESS.name: lambda: self._progress.emitted,
+            OPERATOR.name: lambda: self._operators.emitted,
         }
         return MetricWriter(
             self._engine,
@@ -164,6 +169,7 @@ class Bridge:
         long = ActiveWork()
         yield enrich_callback()
         yield self._ranks.only(self._writer.callback)
+        yield from self._operators.callbacks
         yield long.callback
         yield from self._metrics.active_callbacks
         yield self._metrics.callback
@@ -198,7 +204,7 @@ class Bridge:
             )
             _warn_of_untested()
         if library == dynamo.LIBRARY:
-            graph_runs = self._settings.graph_runs
+            graph_runs = self._settings.graph_runs or self._settings.operators != "off"
             self._undo.append(dynamo.install(self._engine, self._ports, self.imports, graph_runs=graph_runs))
         if library == export.LIBRARY:
             self._undo.append(export.install(self._engine, self._provenance, follow=self._follow_compiled()))
@@ -292,6 +298,13 @@ class Bridge:
         runs, runs_s = (0, 0.0) if self._totals is None else self._totals.now()
         report.count(RunCounts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
         report.count_pauses(self._engine.guard.left_out)
+
+
+def _load_native() -> object:
+    """The library that records operators. Most programs never ask for it, so it is imported here."""
+    from torchspan import native
+
+    return native.library()
 
 
 def _why_no_build_phases(setting: str) -> str:

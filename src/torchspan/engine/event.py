@@ -56,6 +56,11 @@ class Anchor:
         """Nanoseconds since the Unix epoch."""
         return time.perf_counter_ns() + self._offset_ns
 
+    @property
+    def offset_ns(self) -> int:
+        """Nanoseconds to add to a reading of the monotonic clock."""
+        return self._offset_ns
+
 
 class Steps:
     """Short pieces of work that get no event of their own: how often and how long, by name."""

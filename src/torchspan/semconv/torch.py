@@ -532,6 +532,21 @@ OPERATORS_DEPTH = Attribute(
     "int",
     "Depth to which operators inside operators are recorded. Deeper ones count as part of the operator around them.",
     *phase.ROOTS,
+    at_start=True,
+)
+OPERATORS_MIN_DURATION = Attribute(
+    "torch.operators.min_duration",
+    "double",
+    "Seconds that an operator takes at least to have a span, as the block asks for it.",
+    phase.OPERATORS,
+    at_start=True,
+)
+OPERATORS_SHAPES = Attribute(
+    "torch.operators.shapes",
+    "boolean",
+    "Whether the block asks for the shapes of operators' tensors.",
+    phase.OPERATORS,
+    at_start=True,
 )
 
 # --- torch.export -----------------------------------------------------------------------------------------------------

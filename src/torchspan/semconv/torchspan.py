@@ -318,7 +318,7 @@ PHASE = Attribute(
     "string",
     "Kind of work: the name of a span without its target.",
     metric=True,
-    kind=Enumeration(*(row.name for row in phase.PHASES)),
+    kind=Enumeration(*(row.name for row in (*phase.PHASES, phase.OPERATOR))),
 )
 
 
@@ -334,7 +334,9 @@ class DroppedReason:
     PAUSED = "paused"
     """Writing spans had failed 3 times in a row, so torchspan paused it. The log has the cause."""
     RING = "ring"
-    """The operators of a thread came faster than they were read, so the newest were dropped. Counted before any limit of spans."""
+    """The operators of a thread came faster than they were read, so the newest were dropped, whether or not they would be spans."""
+    LATE = "late"
+    """The operator ended after the span below which it began."""
 
 
 DROPPED_REASON = Attribute(
@@ -348,5 +350,6 @@ DROPPED_REASON = Attribute(
         DroppedReason.SAMPLER,
         DroppedReason.PAUSED,
         DroppedReason.RING,
+        DroppedReason.LATE,
     ),
 )

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Roots: which events they are, and what their ends make of the operators that were recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torchspan import phase, semconv
+from torchspan._base.logs import Log
+from torchspan._base.recorded_operators import RECORDED, RecordedOperators
+from torchspan._operators._limits import DEPTH, MIN_DURATION_S
+from torchspan.engine import Callback, Event
+from torchspan.redaction.operator_text import operator_name
+
+logger = Log("torchspan")
+
+COMPILING = (
+    *phase.COMPILATIONS,
+    phase.CONVERT_TO_ENGINE,
+    phase.REFIT,
+    phase.TRACE,
+    phase.EXPORT,
+    phase.EXPORT_DECOMPOSE,
+)
+"""Work whose operators run on tensors without data, or prepare a graph: they are counted."""
+
+_DATA_TYPES = {
+    "Float": "float32",
+    "Double": "float64",
+    "Half": "float16",
+    "BFloat16": "bfloat16",
+    "Long": "int64",
+    "Int": "int32",
+    "Short": "int16",
+    "Char": "int8",
+    "Byte": "uint8",
+    "Bool": "bool",
+    "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128",
+}
+"""C++ names of data types whose Python names are not the same in lower case."""
+
+
+class OperatorRoots:
+    """Records the operators below roots. The library is loaded at the first one.
+
+    Args:
+        load: Returns the library. Raises an exception whose text is one line where there is none.
+        mode: `TORCHSPAN_OPERATORS`. Blocks of `torchspan.operators` are roots in each mode.
+
+    Attributes:
+        callbacks: The callbacks of the pipeline. They come after the span writer, which says what is sampled.
+        emitted: Number of operators that were handed on as spans.
+    """
+
+    def __init__(self, load: Callable[[], Any], mode: str) -> None:
+        self._load = load
+        self._mode = mode
+        self._library: Any = None
+        self._is_unavailable = False
+        self._names: dict[int, str] = {}
+        self.emitted = 0
+        self.callbacks = (
+            Callback("recording operators", self._start, self._end, frozenset(phase.ROOTS), leave=self._leave),
+            Callback(
+                "counting the operators of compilations", self._begin_work, _ended, frozenset(COMPILING), leave=self._end_work
+            ),
+        )
+
+    def lost(self, reason: str) -> int:
+        """Number of operators that were lost in this process: `ring`, because they came too fast; `late`, after their root's end."""
+        return 0 if self._library is None else int(self._library.counts()[reason])
+
+    # --- roots ----------------------------------------------------------------------------------------------------
+    def _start(self, event: Event) -> int:
+        """Begin to record. Returns the library's number of the root; 0: nothing is recorded."""
+        if not self._is_root(event):
+            return 0
+        library = self._loaded()
+        if library is None:
+            return 0
+        facts = event.attributes
+        depth = facts.setdefault(semconv.OPERATORS_DEPTH, DEPTH)
+        min_ns = int(facts.get(semconv.OPERATORS_MIN_DURATION, MIN_DURATION_S) * 1e9)
+        return int(library.begin(depth, min_ns, facts.get(semconv.OPERATORS_SHAPES, False)))
+
+    def _is_root(self, event: Event) -> bool:
+        if not (event.is_sampled and event.placement.is_current):
+            return False
+        is_asked = event.phase is phase.OPERATORS or self._mode == "on" or (self._mode == "sampled" and event.follows_sampled)
+        return is_asked and event.nearest(*COMPILING) is None
+
+    def _leave(self, _event: Event, number: int) -> None:
+        if number:
+            self._library.end(number)
+
+    def _end(self, event: Event, number: int) -> None:
+        if not number:
+            return
+        library, handle = self._library, event.handle
+        library.end(number)  # once more, if the event was closed in another context
+        events, links, shapes, table, count, folded, suppressed = library.finish(
+            number, handle.trace_id.to_bytes(16, "big"), handle.span_id
+        )
+        if suppressed:
+            event.additions[semconv.OPERATORS_SUPPRESSED] = suppressed
+        if not count:
+            return
+        event.additions.update(self._table(table))
+        event.additions[semconv.OPERATORS_COUNT] = count
+        event.additions[semconv.OPERATORS_FOLDED] = folded
+        self.emitted += count - folded
+        tensors = None if shapes is None else [[(_data_type(kind), sizes) for kind, sizes in operator] for operator in shapes]
+        event.scratch[RECORDED] = RecordedOperators(
+            events, links, tensors, event.anchor.offset_ns, library=library, name=self._name
+        )
+
+    def _table(self, table: list[tuple[int, int, int, int, int]]) -> dict[str, Any]:
+        if not table:
+            return {}
+        numbers, counts, totals, own, longest = zip(*table, strict=True)
+        return {
+            semconv.OPERATORS_NAMES: [self._name(number) for number in numbers],
+            semconv.OPERATORS_COUNTS: list(counts),
+            semconv.OPERATORS_DURATIONS: [nanoseconds / 1e9 for nanoseconds in totals],
+            semconv.OPERATORS_SELF: [nanoseconds / 1e9 for nanoseconds in own],
+            semconv.OPERATORS_LONGEST: [nanoseconds / 1e9 for nanoseconds in longest],
+        }
+
+    def _name(self, number: int) -> str:
+        """The name of an operator by its number in the library."""
+        if number not in self._names:
+            first = len(self._names)
+            for place, (name, overload) in enumerate(self._library.names(first), first):
+                self._names[place] = operator_name(name.decode("utf-8", "replace"), overload.decode("utf-8", "replace"))
+        return self._names[number]
+
+    # --- compilations ---------------------------------------------------------------------------------------------
+    def _begin_work(self, event: Event) -> bool:
+        if self._library is None or not event.placement.is_current:
+            return False
+        self._library.suppress(True)
+        return True
+
+    def _end_work(self, _event: Event, is_suppressed: bool) -> None:
+        if is_suppressed:
+            self._library.suppress(False)
+
+    # --- the library ----------------------------------------------------------------------------------------------
+    def _loaded(self) -> Any:
+        if self._library is None and not self._is_unavailable:
+            try:
+                self._library = self._load()
+            except Exception as error:
+                self._is_unavailable = True
+                logger.warning("torchspan: operators are not recorded: %s", error)
+        return self._library
+
+
+def _ended(_event: Event, _is_suppressed: bool) -> None:
+    """Nothing: the thread's work has been left before."""
+
+
+def _data_type(name: str) -> str:
+    return _DATA_TYPES.get(name) or name.lower()
