@@ -19,7 +19,7 @@ VOCABULARY = {"phase", "semconv"}
 ALLOWED = {
     "_base": set(),
     "answers": VOCABULARY | {"traces"},
-    "_files": set(),
+    "_files": {"_base"},
     "_sampling": {"_base"},
     "_context": {"_base"},
     "phase": set(),

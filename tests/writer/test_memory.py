@@ -13,9 +13,9 @@ import pytest
 from support.engines import extend
 from support.forked import in_forked_child
 from torchspan import phase
+from torchspan._base.background import Background
 from torchspan.engine import Engine
 from torchspan.writer import _memory
-from torchspan.writer._background import Background
 from torchspan.writer._memory import ProcessMemory, Sampler, memory_callbacks, peak_resident_bytes, resident_bytes
 
 MIB = 1 << 20

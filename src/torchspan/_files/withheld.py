@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the user's own file and `capture()` get of a span, and the program's exporters do not: events, and whole texts.
+"""What is not part of a span and goes with it: events and whole texts, for the user's own file and `capture()` alone, and operators.
 
-The processors of the file and of `capture()` read it while the span ends. It is held no longer.
+Processors that know of it read it while the span ends. It is held no longer.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from torchspan._base.recorded_operators import RecordedOperators
 
 
 class WithheldEvent(NamedTuple):
@@ -21,15 +23,17 @@ class WithheldEvent(NamedTuple):
 
 
 class Withheld(NamedTuple):
-    """What is withheld from one span.
+    """What is withheld from one span. Exporters of the program get neither events nor texts.
 
     Attributes:
         events: Further events.
         texts: Whole texts by their keys: they begin with `semconv.LOCAL`.
+        operators: PyTorch's operators below the span, which processors make spans of.
     """
 
     events: Sequence[WithheldEvent] = ()
     texts: Mapping[str, Any] = MappingProxyType({})
+    operators: RecordedOperators | None = None
 
 
 NOTHING = Withheld()
@@ -41,7 +45,7 @@ _ENDING: dict[tuple[int, int], Withheld] = {}
 @contextlib.contextmanager
 def while_ending(trace_id: int, span_id: int, withheld: Withheld) -> Iterator[None]:
     """End the span inside this block. There, `of` returns `withheld`, in whichever thread its processors run."""
-    if not (withheld.events or withheld.texts):
+    if not (withheld.events or withheld.texts or withheld.operators):
         yield
         return
     _ENDING[trace_id, span_id] = withheld

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,7 +14,10 @@ from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetr
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
+from torchspan._base.forks import renewed
+from torchspan._files import withheld
 from torchspan._launched import configured
+from torchspan.sdk import OperatorSpanProcessor
 
 Failed = Callable[[str], None]
 """Called with a short text for each exporter that cannot be made."""
@@ -31,7 +36,7 @@ QUEUE = 65_536
 
 
 class Delivery(SpanProcessor):
-    """Spans on their way to an exporter that OTEL_TRACES_EXPORTER names.
+    """Spans, and those of PyTorch's operators, on their way to an exporter that OTEL_TRACES_EXPORTER names.
 
     Args:
         name: The exporter's.
@@ -46,6 +51,7 @@ class Delivery(SpanProcessor):
             max_queue_size=None if environ.get("OTEL_BSP_MAX_QUEUE_SIZE") else QUEUE,
             schedule_delay_millis=None if environ.get("OTEL_BSP_SCHEDULE_DELAY") else DELAY_MS,
         )
+        self._operators = OperatorSpanProcessor(self._counted)
         self._ended = 0
         self._pid = os.getpid()
 
@@ -58,40 +64,52 @@ class Delivery(SpanProcessor):
         """Nothing."""
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Queue the span, if it is sampled."""
+        """Queue the span and the operators below it, if it is sampled."""
         if span.context is not None and span.context.trace_flags.sampled:
             if self._pid != os.getpid():  # a fork: what waited is its parent's
                 self._pid, self._ended, self._counted.delivered = os.getpid(), 0, 0
-            self._ended += 1
+            operators = withheld.of(span.context.trace_id, span.context.span_id).operators
+            self._ended += 1 if operators is None else 1 + operators.count
             self._batches.on_end(span)
+            self._operators.on_end(span)
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Export the spans that wait."""
-        return self._batches.force_flush(timeout_millis)
+        """Export the spans that wait, and then the operators."""
+        began_s = time.monotonic()
+        is_exported = self._batches.force_flush(timeout_millis)
+        left_ms = timeout_millis - int((time.monotonic() - began_s) * 1000)
+        return self._operators.force_flush(max(left_ms, 0)) and is_exported
 
     def shutdown(self) -> None:
-        """Export the spans that wait, and end."""
+        """Export what waits, and end."""
+        self.force_flush()  # both, before one of them shuts the exporter down
         self._batches.shutdown()  # type: ignore[no-untyped-call]
+        self._operators.shutdown()
 
 
 class _Counted(SpanExporter):
-    """An exporter that counts what it delivered."""
+    """An exporter for two processors, one export after the other, that counts what it delivered."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
+        self._lock = renewed(self, "_lock", threading.Lock)
+        self._is_shut_down = False
         self.delivered = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        result = self._exporter.export(spans)
-        if result is SpanExportResult.SUCCESS:
-            self.delivered += len(spans)  # batches are exported one after the other
+        with self._lock:
+            result = self._exporter.export(spans)
+            if result is SpanExportResult.SUCCESS:
+                self.delivered += len(spans)
         return result
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         return self._exporter.force_flush(timeout_millis)
 
     def shutdown(self) -> None:
-        self._exporter.shutdown()
+        if not self._is_shut_down:  # the second processor asks for it, too
+            self._is_shut_down = True
+            self._exporter.shutdown()
 
 
 def deliveries(failed: Failed) -> list[Delivery]:

@@ -22,6 +22,7 @@ from torchspan.engine.run_sampling import RunSampling
 from torchspan.engine.run_tally import RunTally
 from torchspan.engine.run_times import RunTimes, RunTotals
 from torchspan.engine.runs import (
+    FOR_ITSELF,
     BegunCall,
     Companion,
     Decision,
@@ -41,6 +42,7 @@ from torchspan.engine.stack import EventStack, ThreadStacks
 __all__ = [
     "CURRENT",
     "DETACHED",
+    "FOR_ITSELF",
     "RUNNING",
     "ActiveWork",
     "Anchor",

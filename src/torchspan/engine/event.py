@@ -158,7 +158,7 @@ class Event:
     """
 
     __slots__ = (
-        "additions", "anchor", "attributes", "end_ns", "error", "handle", "innermost", "is_incomplete", "is_open", "links",
+        "additions", "anchor", "attributes", "end_ns", "error", "follows_sampled", "handle", "innermost", "is_incomplete", "is_open", "is_sampled", "links",
         "observed", "occurrences", "parent", "phase", "pick", "placement", "processor", "processor_time", "root", "running", "scratch", "start_ns", "state", "steps",
         "target", "thread_id",
     )  # fmt: skip
@@ -210,6 +210,12 @@ class Event:
         """Why it is recorded whatever surrounds it (`torchspan.engine.run_sampling.Pick`). None: its surroundings decide."""
         self.handle: Any = None
         """Identifies this event outside the process (a span context). The span writer sets it."""
+        self.is_sampled = False
+        """Whether it has been given an identity of its own outside the process, which records and is sampled. The span writer sets
+        it."""
+        self.follows_sampled = False
+        """Whether what is around it outside the process is sampled, or nothing is around it and `pick` is not `FOR_ITSELF`: then the
+        sampler itself decided about it. The span writer sets it."""
         self.state: Any = None
         """What the engine keeps for the event: an `EventState`."""
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torchspan.sdk._file_exporter import FileSpanExporter
     from torchspan.sdk._file_processor import RunFileProcessor
+    from torchspan.sdk._operator_spans import OperatorSpanProcessor
     from torchspan.sdk._resource import TorchspanResourceDetector
     from torchspan.sdk._sampler import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
 
 __all__ = [
     "FileSpanExporter",
+    "OperatorSpanProcessor",
     "ParentBasedTorchspanSampler",
     "RunFileProcessor",
     "TorchspanIdGenerator",
@@ -23,6 +25,7 @@ __all__ = [
 
 _HOMES = {
     "FileSpanExporter": "_file_exporter",
+    "OperatorSpanProcessor": "_operator_spans",
     "ParentBasedTorchspanSampler": "_sampler",
     "RunFileProcessor": "_file_processor",
     "TorchspanIdGenerator": "_sampler",

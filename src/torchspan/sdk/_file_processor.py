@@ -8,7 +8,7 @@ import os
 import threading
 from _thread import start_new_thread
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from time import sleep  # the real one, also where a program replaces it later
 from typing import Any
 
@@ -19,10 +19,11 @@ from opentelemetry.trace import SpanContext, TraceFlags
 from torchspan import phase, semconv
 from torchspan._base.forks import before_each_fork, in_each_child
 from torchspan._base.logs import Log
+from torchspan._base.recorded_operators import RecordedOperators
 from torchspan._files import withheld
 from torchspan._settings import value_of
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
-from torchspan.sdk import _path
+from torchspan.sdk import _operator_texts, _path
 from torchspan.sdk._append_file import AppendFile, FileIsFullError
 from torchspan.sdk._open_spans import OpenSpan, OpenSpans
 from torchspan.sdk._otlp_json import Encoded, Encoder, lines
@@ -32,7 +33,7 @@ DELAY_S = 0.1
 """Seconds for which the end of a run may wait to be written."""
 
 MOST_WAITING = 500
-"""Runs that wait to be written; the next one has all of them written."""
+"""Runs that wait to be written, and spans whose operators do; the next one has all of them written."""
 
 _RUNS = frozenset({phase.EXECUTE.name, phase.RUN_CONTEXT.name})
 _SAMPLED = TraceFlags.SAMPLED
@@ -45,12 +46,13 @@ class RunFileProcessor(SpanProcessor):
     """Writes each sampled span to a file before its `end()` returns, as a line of OTLP JSON, for `torchspan run`.
 
     A process that is killed loses no span that has ended: each is one write, without fsync. Spans of engine runs, except the
-    first one of each engine, may be written 100 ms later. In addition to the spans that every exporter gets, the file contains:
+    first one of each engine, and spans of PyTorch's operators may be written 100 ms later. In addition to the spans that every
+    exporter gets, the file contains:
 
     - the resource attributes `torchspan.run.id` and `process.pid`;
     - the `exception` events that are log records elsewhere (`OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN=logs`);
-    - on torchspan's spans, the whole texts of messages and guards, under keys that begin with `torchspan.local.`, if the file gives
-      no rights to others;
+    - on torchspan's spans, the whole texts of messages and guards, and names of the program's ranges, under keys that begin with
+      `torchspan.local.`, if the file gives no rights to others;
     - on torchspan's spans `torchspan.open_ancestors.ids`, `.names` and `.starts`: the spans around them that are open;
     - where work begins that is worth keeping (`torchspan.keep`), and at the first run of an engine, a span
       `torchspan.progress` with the number 0 and no duration.
@@ -93,6 +95,8 @@ class RunFileProcessor(SpanProcessor):
         self._lock = threading.RLock()
         self._errors: Counter[str] = Counter()
         self._waiting: deque[tuple[Encoded, int]] = deque()
+        self._encoding = threading.RLock()
+        self._operators: deque[tuple[RecordedOperators, ReadableSpan]] = deque()
         self.ended = 0
         """The sampled spans that have ended in this process, and do not wait to be written."""
         self.has_unsampled = False
@@ -145,25 +149,30 @@ class RunFileProcessor(SpanProcessor):
                 return
             kept_back = withheld.of(context.trace_id, context.span_id)
             events = [Event(*fields) for fields in kept_back.events]
-            additions = {**_ancestors(around), **self._texts(kept_back)}
+            texts = kept_back.texts if kept_back.texts and self._may_have_texts() else {}
+            additions = {**_ancestors(around), **texts}
             encoded = self._encoder.encode(span, additions, events)
             if span.name in _RUNS and not _is_announced(span):
-                self._write_soon(encoded)
+                self._waiting.append((encoded, 1))
+                self._write_soon()
             else:
                 # A report on work in progress is not the span of work that ended.
                 self._write(encoded, 0 if span.name == phase.PROGRESS.name else 1)
+            operators = kept_back.operators
+            if operators is not None and operators.events:
+                operators.is_read = True
+                self._operators.append((operators, span))
+                self._write_soon()
         except Exception as error:
             with self._lock:
                 self.ended += 1
             self._note(f"a span could not be written ({type(error).__name__})", 1)
 
-    def _texts(self, kept_back: withheld.Withheld) -> Mapping[str, Any]:
-        """The whole texts of a span, unless others may read the file, which is said once."""
-        if not kept_back.texts:
-            return {}
+    def _may_have_texts(self) -> bool:
+        """Whether whole texts may be in the file: not where others may read it, which is said once."""
         rights = self._file.mode_for_others()
         if not rights:
-            return kept_back.texts
+            return True
         with self._lock:
             is_first, self._leaves_texts_out = not self._leaves_texts_out, True
         if is_first:
@@ -174,10 +183,11 @@ class RunFileProcessor(SpanProcessor):
                 0o600 | rights,
                 TORCHSPAN_FILE_MODE,
             )
-        return {}
+        return False
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the SDK's signature
         """Write the spans that wait."""
+        self._encode_operators()
         self._write_waiting()
         return True
 
@@ -201,10 +211,25 @@ class RunFileProcessor(SpanProcessor):
         self._waiting.append((encoded, ended))
         self._write_waiting()
 
-    def _write_soon(self, encoded: Encoded) -> None:
-        self._waiting.append((encoded, 1))
-        if len(self._waiting) > MOST_WAITING:
-            self._write_waiting()
+    def _encode_operators(self) -> None:
+        with self._encoding:  # whoever waits here has all of them written afterwards
+            while self._operators:
+                operators, root = self._operators.popleft()
+                try:
+                    with_texts = operators.capture == "local" and self._may_have_texts()
+                    encoded = _operator_texts.encoded(operators, root, self._encoder, with_texts=with_texts)
+                    self._waiting.append((encoded, operators.count))
+                except Exception as error:
+                    with self._lock:
+                        self.ended += operators.count
+                    self._note(f"operators could not be written ({type(error).__name__})", operators.count)
+                except BaseException:  # Ctrl-C
+                    self._operators.appendleft((operators, root))
+                    raise
+
+    def _write_soon(self) -> None:
+        if len(self._waiting) > MOST_WAITING or len(self._operators) > MOST_WAITING:
+            self.force_flush()
         elif not self._is_timed:
             self._is_timed = True
             try:
@@ -212,7 +237,7 @@ class RunFileProcessor(SpanProcessor):
                 start_new_thread(self._write_later, ())
             except RuntimeError:  # no more threads, or the interpreter is ending
                 self._is_timed = False
-                self._write_waiting()
+                self.force_flush()
 
     def _write_later(self) -> None:
         sleep(DELAY_S)

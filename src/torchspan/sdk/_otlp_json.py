@@ -47,7 +47,7 @@ _logger = Log("torchspan.sdk")
 
 
 class Encoded(NamedTuple):
-    """A span as text, with the text of what is around it: in front of its siblings and behind them."""
+    """A span as text, or several with commas between, and the text of what is around: in front of all and behind them."""
 
     resource: tuple[str, str]
     scope: tuple[str, str]
@@ -73,7 +73,10 @@ class Encoder:
         """The span; `additions` are attributes that it gets besides its own, `events` further events."""
         if len(self._keys) > _MOST_REMEMBERED:  # a program may make up keys without end
             self._keys.clear()
-        text = _span(span, self._keys, additions, events)
+        return self.around(span, _span(span, self._keys, additions, events))
+
+    def around(self, span: ReadableSpan, text: str) -> Encoded:
+        """`text`, which is that of one or several spans, with the resource and the scope of `span`."""
         return Encoded(
             self._parts(span.resource, self._resource_parts),
             self._parts(span.instrumentation_scope, _scope_parts),

@@ -188,10 +188,18 @@ class _Captures:
 
     def on_end(self, span: ReadableSpan) -> None:
         context = span.context
-        if context is not None and context.trace_flags.sampled:
-            texts = withheld.of(context.trace_id, context.span_id).texts
-            for list_ in self._lists:
-                list_.append((span, texts))
+        lists = self._lists
+        if context is None or not context.trace_flags.sampled or not lists:
+            return
+        kept_back = withheld.of(context.trace_id, context.span_id)
+        ended: list[_Ended] = [(span, kept_back.texts)]
+        if kept_back.operators is not None:
+            from torchspan.sdk._operator_spans import spans_with_texts
+
+            kept_back.operators.is_read = True
+            ended.extend(spans_with_texts(kept_back.operators, span))
+        for list_ in lists:
+            list_.extend(ended)
 
     def shutdown(self) -> None:
         """Nothing is held."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
+from torchspan._base.background import Background, Wake
 from torchspan._base.errors import Guard
 from torchspan.engine import ActiveWork, Callback, Event
-from torchspan.writer._background import Background, Wake
 from torchspan.writer._progress import ProgressWriter
 
 # --- when to report -------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base.background import Background, Wake
 from torchspan.engine import Callback, Event
 from torchspan.phase import BUILD_ENGINE
-from torchspan.writer._background import Background, Wake
 
 NAME = "torchspan memory"
 """The thread's name."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -26,11 +27,13 @@ from opentelemetry.trace import (
 )
 
 from torchspan import semconv
+from torchspan._base.logs import Log
+from torchspan._base.recorded_operators import OPERATORS
 from torchspan._files import withheld
 from torchspan._files.withheld import NOTHING, Withheld, WithheldEvent
 from torchspan._sampling import STARTED_BY
 from torchspan._sampling.rules import SamplingRules
-from torchspan.engine import Attributes, Callback, Event, Occurrence
+from torchspan.engine import FOR_ITSELF, Attributes, Callback, Event, Occurrence
 from torchspan.phase import COMPILE, IMPORT, Phase
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
 from torchspan.writer._exception_signals import ExceptionSignal, LoggedException, SpanEvents
@@ -47,6 +50,8 @@ STEPS_LIMIT = 20
 """Maximum number of kinds of steps that are listed on a span."""
 
 Capture = Literal["none", "local", "text"]
+
+logger = Log("torchspan")
 
 
 @dataclass(slots=True)
@@ -130,6 +135,7 @@ class SpanWriter:
         tracer = self._tracers.get()
         context, links = self._parent(event)
         around = trace.get_current_span(context).get_span_context()
+        event.follows_sampled = around.trace_flags.sampled if around.is_valid else event.pick is not FOR_ITSELF
         if around.is_valid and not self._budget.take(limited_by(around), event.phase.room):
             event.handle = around  # children and links refer to the nearest span
             return _Open(None, None)
@@ -148,6 +154,7 @@ class SpanWriter:
             span = start_kept(tracer, event, context, around, arguments)
         event.handle = span.get_span_context()
         if span.is_recording():
+            event.is_sampled = event.handle.trace_flags.sampled
             self.recorded += event.phase is not IMPORT
             if not around.is_valid:  # it begins a trace
                 self._budget.take(limited_by(event.handle), 1.0)
@@ -201,6 +208,9 @@ class SpanWriter:
                 span.end(event.end_ns)
             if ids.trace_flags.sampled and ids.is_valid:
                 self._emitted_of[event.phase] += 1
+                operators = kept_back.operators
+                if operators is not None and operators.events and not operators.is_read:
+                    _warn_of_missing_spans()
         if event.phase.keep and event.parent is None and span.get_span_context().trace_flags.sampled:
             # If the program crashes later, most often at the first run, the spans in a batch processor would be lost.
             with contextlib.suppress(Exception):
@@ -237,7 +247,10 @@ class SpanWriter:
             # The SDK's limit drops the oldest events, so that the first index may be below 0.
             first = len(getattr(span, "events", ())) - len(own)
             texts = _whole_texts({**event.attributes, **facts}, [*own, *logged], first)
-        return Withheld([self._reduced(occurrence) for occurrence in logged], texts)
+        operators = event.scratch.get(OPERATORS)
+        if operators is not None:
+            operators.capture = self._capture
+        return Withheld([self._reduced(occurrence) for occurrence in logged], texts, operators)
 
     def _reduced(self, occurrence: Occurrence) -> WithheldEvent:
         """An event as it may leave the process."""
@@ -246,6 +259,16 @@ class SpanWriter:
 
     def _emitted(self, facts: Attributes) -> dict[str, Any]:
         return semconv.emitted(facts, capture_text=self._capture == "text")
+
+
+@functools.cache
+def _warn_of_missing_spans() -> None:
+    """Say once in a process that no processor makes spans of operators."""
+    logger.warning(
+        "torchspan: PyTorch's operators are recorded, and their spans are missing, because the tracer provider has no "
+        "OperatorSpanProcessor. The table of operators is on the span around them. To export the spans: "
+        "provider.add_span_processor(torchspan.sdk.OperatorSpanProcessor(exporter))."
+    )
 
 
 def _thread(event: Event) -> dict[str, Any]:

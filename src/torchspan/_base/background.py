@@ -44,13 +44,13 @@ class Background:
         self._sleepers: dict[int, _Sleeper] = {}
         self._is_stopped = False
 
-    def wake(self) -> None:
+    def wake(self) -> bool:
         """Start the thread if this process has none, and wake it. Raises RuntimeError if no thread can be started.
 
-        Python starts no threads while it exits. Nothing happens then, nor after `stop`.
+        Python starts no threads while it exits. Nothing happens then, nor after `stop`. Returns whether there is a thread.
         """
         if self._is_stopped:
-            return
+            return False
         pid = os.getpid()
         sleeper = self._sleepers.get(pid)
         if sleeper is None:
@@ -69,6 +69,7 @@ class Background:
         sleeper.wake.put(True)
         if self._is_stopped:  # by another thread, which may have seen no thread to end
             self.stop()
+        return pid in self._sleepers
 
     def nudge(self) -> None:
         """Wake the thread if this process has one."""
