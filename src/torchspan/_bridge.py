@@ -114,7 +114,7 @@ class Bridge:
             holds=self._sampling.use,
         )
         self._progress = ProgressWriter(tracer_provider, tracer_of=None if run is None else run.tracer)
-        self._operators = OperatorRoots(_load_native, settings.operators)
+        self._operators = OperatorRoots(_load_native, settings.operators, settings.capture)
         self._ranks = SelectedRanks(settings.ranks)
         if run is None and self._ranks.has_this_one():  # below `run` the first span decides
             self._engine.guard.call("looking for a provider", self._writer.look_for_provider)

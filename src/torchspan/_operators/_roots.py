@@ -8,7 +8,7 @@ from typing import Any
 
 from torchspan import phase, semconv
 from torchspan._base.logs import Log
-from torchspan._base.recorded_operators import RECORDED, RecordedOperators
+from torchspan._base.recorded_operators import OPERATORS, RecordedOperators
 from torchspan._operators._limits import DEPTH, MIN_DURATION_S
 from torchspan.engine import Callback, Event
 from torchspan.redaction.operator_text import operator_name
@@ -48,15 +48,16 @@ class OperatorRoots:
     Args:
         load: Returns the library. Raises an exception whose text is one line where there is none.
         mode: `TORCHSPAN_OPERATORS`. Blocks of `torchspan.operators` are roots in each mode.
+        capture: `TORCHSPAN_CAPTURE`.
 
     Attributes:
         callbacks: The callbacks of the pipeline. They come after the span writer, which says what is sampled.
         emitted: Number of operators that were handed on as spans.
     """
 
-    def __init__(self, load: Callable[[], Any], mode: str) -> None:
+    def __init__(self, load: Callable[[], Any], mode: str, capture: str) -> None:
         self._load = load
-        self._mode = mode
+        self._mode, self._capture = mode, capture
         self._library: Any = None
         self._is_unavailable = False
         self._names: dict[int, str] = {}
@@ -112,8 +113,8 @@ class OperatorRoots:
         event.additions[semconv.OPERATORS_FOLDED] = folded
         self.emitted += count - folded
         tensors = None if shapes is None else [[(_data_type(kind), sizes) for kind, sizes in operator] for operator in shapes]
-        event.scratch[RECORDED] = RecordedOperators(
-            events, links, tensors, event.anchor.offset_ns, library=library, name=self._name
+        event.scratch[OPERATORS] = RecordedOperators(
+            events, links, tensors, event.anchor.offset_ns, library, self._name, self._capture
         )
 
     def _table(self, table: list[tuple[int, int, int, int, int]]) -> dict[str, Any]:
