@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 if _typing.TYPE_CHECKING:
-    from torchspan._operators import operators
+    from torchspan._operators._block import operators
     from torchspan.batching import batch
     from torchspan.instrumentor import TorchspanInstrumentor, flush, instrument, uninstrument
 
@@ -38,7 +38,7 @@ _LATER = {
     "batch": "batching",
     "flush": "instrumentor",
     "instrument": "instrumentor",
-    "operators": "_operators",
+    "operators": "_operators._block",
     "uninstrument": "instrumentor",
 }
 

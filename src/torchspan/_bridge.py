@@ -142,7 +142,7 @@ class Bridge:
         )
 
     def _make_metrics(self, meter_provider: MeterProvider | None) -> MetricWriter:
-        dropped = {
+        dropped: dict[str, Callable[[], int]] = {
             semconv.DroppedReason.BUDGET: lambda: self._writer.dropped,
             semconv.DroppedReason.RANK: lambda: self._ranks.left_out,
             semconv.DroppedReason.SAMPLER: lambda: self._writer.refused,

@@ -53,9 +53,10 @@ OBSERVED = (
     "tensorrt",
     "tensorrt_rtx",
     "torchspan.observers",
+    "torchspan._operators._block",
 )
-"""The libraries whose imports set the bridge to work, whichever comes first. torchspan's own module is one of them:
-functions that a program observes are recorded whether or not it ever compiles."""
+"""The libraries whose imports set the bridge to work, whichever comes first. Two of torchspan's own modules are among them:
+functions that a program observes, and operators in its blocks, are recorded whether or not it ever compiles."""
 
 IMPORTS = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx")
 """The modules whose first imports are spans."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's operators below roots: where recording begins and ends, and what becomes of what was recorded."""
 
-from torchspan._operators._block import operators
+# `torchspan.operators` is in `_block`, whose import sets the bridge to work: the bridge imports this.
+
 from torchspan._operators._roots import OperatorRoots
 
-__all__ = ["OperatorRoots", "operators"]
+__all__ = ["OperatorRoots"]
