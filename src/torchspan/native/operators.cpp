@@ -11,7 +11,7 @@
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
-#include <torch/version.h>
+#include <torch/headeronly/version.h>
 
 #include <new>
 
