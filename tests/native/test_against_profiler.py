@@ -2,6 +2,7 @@
 """What is recorded equals what `torch.profiler` records, event by event, for the same model and inputs, each alone."""
 
 import struct
+import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 
@@ -169,7 +170,12 @@ def torchscript_with_fork():
     x = torch.randn(4)
     for _ in range(4):  # the interpreter specializes
         forked(x)
-    return lambda: forked(x)
+
+    def run():
+        forked(x)
+        time.sleep(0.05)  # the forked function's range may end after the result is there
+
+    return run
 
 
 def custom_operator_that_raises():
