@@ -98,7 +98,7 @@ class Bridge:
         self._engine = Engine(REGISTRY)
         RUNNING.start(self._engine)
         self._parents = SpanParents()
-        self._sampling = RunSampling(RateLimits(), SamplingRules(**_settings.sampling(settings)))
+        self._sampling = RunSampling(RateLimits(), _asked_rules(settings))
         self._ports = self._make_ports()
         self._provenance = Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
@@ -298,6 +298,14 @@ class Bridge:
         runs, runs_s = (0, 0.0) if self._totals is None else self._totals.now()
         report.count(RunCounts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
         report.count_pauses(self._engine.guard.left_out)
+
+
+def _asked_rules(settings: Settings) -> SamplingRules:
+    """The rules that are set. With operators, runs that nothing surrounds are recorded unless a rule says which."""
+    rules = _settings.sampling(settings)
+    if settings.operators == "on" and not rules.keys() & {"execute", "execute_target"}:
+        rules["execute"] = 1.0
+    return SamplingRules(**rules)
 
 
 def _load_native() -> object:
