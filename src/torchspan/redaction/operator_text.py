@@ -58,6 +58,8 @@ class Operator(Kind):
 
 _RANGES = {
     "TorchDynamo Cache Lookup": "torch.compile.cache_lookup",
+    "PythonDispatchMode": "torch.PythonDispatchMode",
+    "PythonSubclass": "torch.PythonSubclass",
     "<forward op>": "torchscript.forward",
     "<forked function>": "torchscript.forked_function",
 }
