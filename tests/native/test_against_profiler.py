@@ -127,7 +127,9 @@ def mlp():
 
 
 def conv_net():
-    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2))
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2)
+    )
     x = torch.randn(2, 3, 16, 16)
     return lambda: model.eval()(x).sum().backward()
 
