@@ -32,7 +32,8 @@ from support.operator_records import (
     FAILED,
     LINEAR,
     LINKED,
-    NAMES,
+    NO_NAME,
+    NUMBERS,
     OFFSET_NS,
     RANGE,
     REGION,
@@ -168,7 +169,7 @@ def test_without_a_context_there_are_no_spans():
         (ADDMM_BACKWARD, "AddmmBackward0"),
         (EVALUATION, "autograd.engine.evaluate_function.AddmmBackward0"),
         (REGION, "torch.compile.region"),
-        *((number, "?") for number in (0, *range(RANGE, len(NAMES)))),
+        *((number, "?") for number in (NO_NAME, *range(RANGE, NUMBERS.stop))),
     ],
 )
 def test_only_names_that_pytorch_knows_leave(number, name):
@@ -178,11 +179,11 @@ def test_only_names_that_pytorch_knows_leave(number, name):
 
 
 def test_the_file_and_captures_get_a_name_of_the_program_whole_at_most_256_bytes():
-    whole = {number: named(number, capture="local")[1] for number in range(len(NAMES))}
-    assert all(texts == {} for number, texts in whole.items() if number < RANGE)
+    whole = {number: named(number, capture="local")[1] for number in NUMBERS}
+    assert [whole[number] for number in range(NO_NAME, RANGE)] == [{}] * 6
     assert whole[RANGE] == {"torchspan.local.torch.operator.name": "patient_of_room_7"}
-    assert whole[8] == {"torchspan.local.torch.operator.name": "\ufffd\ufffd patient \ufffd"}
-    assert whole[9] == {"torchspan.local.torch.operator.name": "patient " * 32}
+    assert whole[NO_NAME + 8] == {"torchspan.local.torch.operator.name": "\ufffd\ufffd patient \ufffd"}
+    assert whole[NO_NAME + 9] == {"torchspan.local.torch.operator.name": "patient " * 32}
 
 
 def test_without_capture_no_one_gets_a_name_of_the_program():
@@ -472,7 +473,7 @@ def test_an_otlp_exporter_sends_the_same_spans_over_a_socket():
         span = provider.get_tracer("torchspan", "1").start_span("torchspan.operators")
         parent = span.get_span_context().span_id
         operators = recorded(
-            *(record(number + 1, number, number % 8, parent_id=parent, link_id=9) for number in range(len(NAMES))),
+            *(record(number, number, number % 8, parent_id=parent, link_id=9) for number in NUMBERS),
             links=(0xAA,),
             capture="local",
         )
@@ -480,6 +481,6 @@ def test_an_otlp_exporter_sends_the_same_spans_over_a_socket():
         provider.shutdown()
         sent = otlp.plain(receiver.messages())
         bodies = b"".join(body for _, _, body in receiver.bodies)
-    assert len(sent) == len(NAMES)
+    assert len(sent) == len(NUMBERS)
     assert sent == otlp.plain([encode_spans(list(spans(operators, span)))])
     assert b"patient" not in bodies

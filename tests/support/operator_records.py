@@ -29,19 +29,21 @@ NAMES = [
     (f'{7:032x} "spanId":"{2:016x}" "intValue":"6" patient'.encode(), b""),
     (f"{1:032x}".encode(), b""),
 ]
-"""What PyTorch calls operators, and programs their ranges, by number. From 6 on, what PyTorch does not know."""
-ADD, LINEAR, ADDMM_BACKWARD, EVALUATION, REGION, RANGE, TEXT = range(1, 8)
+"""What PyTorch calls operators, and programs their ranges. From 6 on, what PyTorch does not know."""
+NUMBERS = range(40_000, 40_000 + len(NAMES))
+"""Their numbers: larger than those of the C++ library, which keeps the templates of a number as long as the process lives."""
+NO_NAME, ADD, LINEAR, ADDMM_BACKWARD, EVALUATION, REGION, RANGE, TEXT, *_ = NUMBERS
 
 
 def name_of(number):
     """The name of an operator, as torchspan hands it on."""
-    name, overload = NAMES[number]
+    name, overload = NAMES[number - NO_NAME]
     return operator_name(name.decode("utf-8", "replace"), overload.decode("utf-8", "replace"))
 
 
 def record(span_id, name=ADD, flags=0, *, parent_id, start=1_000, end=2_000, link_id=0, thread=140_737, link_trace=0):
     """The record of an operator."""
-    return _EVENT.pack(start, end, span_id, parent_id, link_id, thread, end - start, name, flags, 0, link_trace)
+    return _EVENT.pack(start, end, span_id, parent_id, link_id, thread, max(end - start, 0), name, flags, 0, link_trace)
 
 
 def recorded(*records, links=(), shapes=None, library=None, capture="none", offset_ns=OFFSET_NS):
