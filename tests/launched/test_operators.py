@@ -18,20 +18,20 @@ forks = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWar
 
 
 class Collecting(SpanExporter):
-    """Keeps names. `goes_on` may be cleared, to make it block."""
+    """Keeps names. `may_continue` may be cleared, to make it block."""
 
     def __init__(self, outcome=SpanExportResult.SUCCESS):
         self.outcome = outcome
         self.names, self.calls = [], []
-        self.goes_on, self.is_inside = threading.Event(), threading.Event()
-        self.goes_on.set()
+        self.may_continue, self.is_inside = threading.Event(), threading.Event()
+        self.may_continue.set()
         self.at_once = self.most_at_once = 0
 
     def export(self, spans):
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         self.is_inside.set()
-        assert self.goes_on.wait(60)
+        assert self.may_continue.wait(60)
         self.names += [span.name for span in spans]
         self.at_once -= 1
         return self.outcome
@@ -55,7 +55,7 @@ def collecting():
 def delivery(collecting):
     delivery = Delivery("collecting", collecting)
     yield delivery
-    collecting.goes_on.set()
+    collecting.may_continue.set()
     delivery.shutdown()
 
 
@@ -100,17 +100,17 @@ def test_an_exporter_gets_one_batch_after_the_other_from_both(delivery, collecti
 @forks
 def test_a_forked_child_counts_and_exports_its_own_while_the_parent_exports(delivery, collecting):
     tracer = tracer_of(delivery)
-    collecting.goes_on.clear()
+    collecting.may_continue.clear()
     run(tracer, 600)
     assert collecting.is_inside.wait(60)
 
     def in_child():
-        collecting.goes_on.set()
+        collecting.may_continue.set()
         run(tracer, 2)
         before = delivery.undelivered
         return before, delivery.force_flush(), delivery.undelivered, len(collecting.names)
 
     assert in_forked_child(in_child) == "(3, True, 0, 3)"
-    collecting.goes_on.set()
+    collecting.may_continue.set()
     assert delivery.force_flush()
     assert (len(collecting.names), delivery.undelivered) == (601, 0)

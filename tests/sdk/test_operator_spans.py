@@ -112,7 +112,7 @@ def test_an_operator_that_raised_is_an_error_without_a_description():
         (USER | FAILED, "user_scope"),
     ],
 )
-def test_what_is_no_function_says_what_it_is(flags, scope):
+def test_what_is_not_a_function_says_what_it_is(flags, scope):
     (span,) = spans_of(record(1, flags=flags, parent_id=0xCD))
     assert span.attributes.get("torch.operator.scope") == scope
 
@@ -200,20 +200,20 @@ def test_with_capture_of_texts_the_attribute_is_whole_and_the_name_of_the_span_i
 
 # --- the processor ----------------------------------------------------------------------------------------------------
 class Collecting(SpanExporter):
-    """Keeps what it gets, with the facts of each call. `goes_on` may be cleared, to make it block."""
+    """Keeps what it gets, with the facts of each call. `may_continue` may be cleared, to make it block."""
 
     def __init__(self, outcomes=()):
         self.batches, self.threads, self.suppressed = [], set(), set()
         self.outcomes = list(outcomes)
-        self.goes_on, self.is_inside = threading.Event(), threading.Event()
-        self.goes_on.set()
+        self.may_continue, self.is_inside = threading.Event(), threading.Event()
+        self.may_continue.set()
         self.shutdowns = self.at_once = self.most_at_once = 0
 
     def export(self, batch):
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         self.is_inside.set()
-        assert self.goes_on.wait(60)
+        assert self.may_continue.wait(60)
         self.batches.append(list(batch))
         self.threads.add(threading.current_thread().name)
         self.suppressed.add(get_value(_SUPPRESS_INSTRUMENTATION_KEY))
@@ -253,7 +253,7 @@ def collecting():
 def processor(collecting):
     processor = OperatorSpanProcessor(collecting)
     yield processor
-    collecting.goes_on.set()
+    collecting.may_continue.set()
     processor.shutdown()
 
 
@@ -350,10 +350,10 @@ def test_a_span_of_another_kind_of_sdk_raises_nothing(processor):
 def test_a_flush_of_an_exporter_that_blocks_ends_with_its_time_and_the_spans_arrive_later(
     tracer, processor, collecting
 ):
-    collecting.goes_on.clear()
+    collecting.may_continue.clear()
     run(tracer)
     assert processor.force_flush(10) is False
-    collecting.goes_on.set()
+    collecting.may_continue.set()
     assert processor.force_flush() is True
     assert len(collecting.exported()) == 1
 
@@ -361,7 +361,7 @@ def test_a_flush_of_an_exporter_that_blocks_ends_with_its_time_and_the_spans_arr
 def test_operators_beyond_65536_that_wait_are_dropped_and_counted_with_one_warning(
     tracer, processor, collecting, caplog
 ):
-    collecting.goes_on.clear()
+    collecting.may_continue.clear()
     for _ in range(2):  # enough for a batch
         run(tracer, 500)
     assert collecting.is_inside.wait(60)
@@ -372,7 +372,7 @@ def test_operators_beyond_65536_that_wait_are_dropped_and_counted_with_one_warni
     assert caplog.messages == [
         "torchspan: 65536 operators wait for an exporter, and further ones are dropped (it is too slow)."
     ]
-    collecting.goes_on.set()
+    collecting.may_continue.set()
     assert processor.force_flush()
     assert len(collecting.exported()) == 1000 + 131 * 500
 
@@ -412,18 +412,18 @@ def test_where_no_thread_can_be_started_a_flush_exports(tracer, processor, colle
 @needs_fork
 @forks
 def test_a_forked_child_begins_with_an_empty_queue_and_has_a_thread_of_its_own(tracer, processor, collecting):
-    collecting.goes_on.clear()
+    collecting.may_continue.clear()
     run(tracer)
     assert collecting.is_inside.wait(60)
     run(tracer)
 
     def in_child():
-        collecting.goes_on.set()
+        collecting.may_continue.set()
         run(tracer, 2)
         return processor.force_flush(), len(collecting.exported())
 
     assert in_forked_child(in_child) == "(True, 2)"
-    collecting.goes_on.set()
+    collecting.may_continue.set()
     assert processor.force_flush()
     assert len(collecting.exported()) == 2
 
