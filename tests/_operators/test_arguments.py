@@ -22,7 +22,7 @@ REFUSAL = (
 
 @pytest.fixture(autouse=True)
 def nothing_was_refused(monkeypatch):
-    """A process is told once; here each test is one."""
+    """One line is logged in a process; here each test is one."""
     monkeypatch.setattr(_block._Refusal, "is_logged", False)
 
 
@@ -93,8 +93,7 @@ async def serve_each():
 
 
 async def consume():
-    async for each in serve_each():
-        return each
+    return next(iter([each async for each in serve_each()]))
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_shapes_and_data_types_are_those_of_the_tensors():
     }
     assert found["aten.linear"] == (["[5, 4]", "[3, 4]"], ["float64", "float64"])
     assert found["aten.add.Tensor"] == (["[3]", "[]"], ["int64", "bool"])
-    assert found["aten.cat"] == (None, None)  # lists of tensors are not looked into
+    assert found["aten.cat"] == (None, None)  # tensors in lists are not read
     assert found["aten.ones"] == (None, None)
 
 
@@ -275,7 +275,7 @@ def test_one_object_may_be_entered_again_inside_itself():
     assert (table(outer), table(inner)) == ({"aten.cos": 1}, {"aten.sin": 1})
 
 
-def test_a_span_of_the_program_inside_the_block_is_beside_the_operators(native_library):
+def test_a_span_of_the_program_inside_the_block_is_next_to_the_operators(native_library):
     from opentelemetry import trace as api
 
     with recording() as trace, torchspan.operators(depth=1, min_duration=0):
