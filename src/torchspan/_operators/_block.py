@@ -100,9 +100,13 @@ class operators:  # noqa: N801 - it is used as a function is
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorate `function`: each call is a block of its own, also in several threads at once."""
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError("torchspan.operators cannot decorate a coroutine function; decorate the function that it calls")
+            raise TypeError(
+                "torchspan.operators cannot decorate a coroutine function; decorate the function that it calls"
+            )
         if inspect.isgeneratorfunction(function):
-            raise TypeError("torchspan.operators cannot decorate a generator function; decorate the function that it calls")
+            raise TypeError(
+                "torchspan.operators cannot decorate a generator function; decorate the function that it calls"
+            )
 
         @functools.wraps(function)
         def recorded(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -68,7 +68,11 @@ class OperatorRoots:
         self.callbacks = (
             Callback("recording operators", self._start, self._end, frozenset(phase.ROOTS), leave=self._leave),
             Callback(
-                "counting the operators of compilations", self._begin_work, _ended, frozenset(COMPILING), leave=self._end_work
+                "counting the operators of compilations",
+                self._begin_work,
+                _ended,
+                frozenset(COMPILING),
+                leave=self._end_work,
             ),
         )
 
@@ -92,7 +96,9 @@ class OperatorRoots:
     def _is_root(self, event: Event) -> bool:
         if not (event.is_sampled and event.placement.is_current):
             return False
-        is_asked = event.phase is phase.OPERATORS or self._mode == "on" or (self._mode == "sampled" and event.follows_sampled)
+        is_asked = (
+            event.phase is phase.OPERATORS or self._mode == "on" or (self._mode == "sampled" and event.follows_sampled)
+        )
         return is_asked and event.nearest(*COMPILING) is None
 
     def _leave(self, _event: Event, number: int) -> None:
@@ -115,7 +121,9 @@ class OperatorRoots:
         event.additions[semconv.OPERATORS_COUNT] = count
         event.additions[semconv.OPERATORS_FOLDED] = folded
         self.emitted += count - folded
-        tensors = None if shapes is None else [[(_data_type(kind), sizes) for kind, sizes in operator] for operator in shapes]
+        tensors = (
+            None if shapes is None else [[(_data_type(kind), sizes) for kind, sizes in operator] for operator in shapes]
+        )
         event.scratch[OPERATORS] = RecordedOperators(
             events, links, tensors, event.anchor.offset_ns, library, self._name, self._capture
         )

@@ -11,7 +11,7 @@
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
-#include <torch/version.h>
+#include <torch/headeronly/version.h>
 
 #include <new>
 
@@ -73,7 +73,7 @@ void record_shapes(Thread* thread, const Context& context, const RecordFunction&
     const c10::IntArrayRef sizes = tensor->sizes();
     if (shapes->used + sizes.size() > std::size(shapes->sizes)) break;
     shapes->tensors[shapes->count++] = {static_cast<uint8_t>(c10::typeMetaToScalarType(tensor->dtype())),
-                                        static_cast<uint8_t>(sizes.size()), 0, shapes->used};
+                                        static_cast<uint8_t>(sizes.size())};
     for (int64_t size : sizes) shapes->sizes[shapes->used++] = static_cast<int32_t>(size);
   }
   thread->shapes.commit();
@@ -151,12 +151,12 @@ void leave_ended(Thread* thread) {
   }
 }
 
-uint32_t begin_root(uint32_t depth, uint64_t shortest_ns, bool has_shapes) {
+uint32_t begin_root(uint32_t depth, uint64_t shortest_ns, bool has_shapes, uint32_t most) {
   Thread* thread = Recorder::here();
   if (!thread) return 0;
   leave_ended(thread);
   if (thread->roots.empty()) thread->suppressed = 0;  // of work that has ended on another thread
-  Root* root = Recorder::get().begin(thread, depth, shortest_ns, has_shapes);
+  Root* root = Recorder::get().begin(thread, depth, shortest_ns, has_shapes, most);
   if (!root) return 0;
   remove_callback();  // the operators of the root around it are those outside this one
   add_callback(root);
@@ -199,11 +199,13 @@ PyObject* build(PyObject*, PyObject*) {
 }
 
 PyObject* begin(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 3) return PyErr_SetString(PyExc_TypeError, "begin(depth, min_ns, shapes)"), nullptr;
+  if (count < 3 || count > 4) return PyErr_SetString(PyExc_TypeError, "begin(depth, min_ns, shapes, spans=500)"), nullptr;
   const unsigned long depth = PyLong_AsUnsignedLong(arguments[0]);
   const unsigned long long shortest_ns = PyLong_AsUnsignedLongLong(arguments[1]);
+  const unsigned long most = count == 4 ? PyLong_AsUnsignedLong(arguments[3]) : torchspan::kSpans;
   if (PyErr_Occurred()) return nullptr;
-  return PyLong_FromUnsignedLong(begin_root(static_cast<uint32_t>(depth), shortest_ns, arguments[2] == Py_True));
+  return PyLong_FromUnsignedLong(
+      begin_root(static_cast<uint32_t>(depth), shortest_ns, arguments[2] == Py_True, static_cast<uint32_t>(most)));
 }
 
 PyObject* end(PyObject*, PyObject* number) {
@@ -216,10 +218,11 @@ PyObject* shapes_of(const std::vector<torchspan::Shapes>& shapes) {
   PyObject* list = PyList_New(0);
   for (const torchspan::Shapes& operators : shapes) {
     PyObject* tensors = PyList_New(0);
+    const int32_t* size_of = operators.sizes;
     for (const auto* tensor = operators.tensors; list && tensors && tensor != operators.tensors + operators.count; ++tensor) {
       PyObject* sizes = PyList_New(0);
       for (uint32_t place = 0; sizes && place < tensor->dimensions; ++place) {
-        PyObject* size = PyLong_FromLong(operators.sizes[tensor->first + place]);
+        PyObject* size = PyLong_FromLong(*size_of++);
         if (!size || PyList_Append(sizes, size) < 0) Py_CLEAR(sizes);
         Py_XDECREF(size);
       }

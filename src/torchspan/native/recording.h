@@ -34,12 +34,12 @@
 namespace torchspan {
 
 constexpr size_t kRingEvents = size_t{1} << 14;   // 1 MiB for each thread that has recorded something
-constexpr size_t kRingShapes = size_t{1} << 12;   // 512 KiB, for threads that record shapes
+constexpr size_t kRingShapes = size_t{1} << 12;   // 1 MiB, for threads that record shapes
 constexpr size_t kNames = 4096;                   // different names in a process; id 0 stands for all others
 constexpr size_t kNameBytes = 256;                // of a name, and of an overload; the rest is cut off
 constexpr size_t kStack = 256;                    // open operators of a thread
 constexpr size_t kRoots = 1024;                   // open roots of a process
-constexpr size_t kSpans = 500;                    // operators of a root that are kept: the longest ones
+constexpr uint32_t kSpans = 500;                  // operators of a root that are kept by default: the longest ones
 constexpr size_t kTable = 40;                     // names in the table of a root
 constexpr size_t kForward = size_t{1} << 16;      // forward operators that backward functions can be linked to
 constexpr uint32_t kNumberBits = 10;              // of a root's number: its place; the others count its uses
@@ -62,14 +62,14 @@ struct Event {
 static_assert(sizeof(Event) == 64);
 
 struct Shapes {
-  struct Tensor { uint8_t type, dimensions; uint16_t padding; uint32_t first; };
+  struct Tensor { uint8_t type, dimensions; };
   uint64_t id;
   uint32_t root;
   uint8_t count, used;             // tensors, and the sizes in `sizes`
-  Tensor tensors[5];               // the first five
-  int32_t sizes[18];               // of all of them; a tensor that does not fit ends the list
+  Tensor tensors[16];              // the first ones
+  int32_t sizes[52];               // of all of them; a tensor that does not fit ends the list
 };
-static_assert(sizeof(Shapes) == 128);
+static_assert(sizeof(Shapes) == 256);
 
 inline uint64_t now_ns() {
   timespec time;
@@ -188,7 +188,7 @@ struct Root {
   uint64_t handle = 0, shortest_ns = 0;     // of PyTorch's callback; the least duration of a span
   uint64_t begin_ns = 0;
   uint64_t thread = 0;                      // number of the thread on which it was begun
-  uint32_t depth = 0, uses = 0;
+  uint32_t depth = 0, most = kSpans, uses = 0;
   bool has_shapes = false;
   // The rest belongs to whoever has the recorder's lock.
   uint64_t count = 0;
@@ -312,7 +312,7 @@ class Recorder {
 
   // --- roots -----------------------------------------------------------------------------------------------------
   // A new root, which operators of `handle` belong to after `publish`; nullptr if too many are open.
-  Root* begin(Thread* thread, uint32_t depth, uint64_t shortest_ns, bool has_shapes) {
+  Root* begin(Thread* thread, uint32_t depth, uint64_t shortest_ns, bool has_shapes, uint32_t most = kSpans) {
     run_drainer();
     Root* root = nullptr;
     {
@@ -321,7 +321,7 @@ class Recorder {
       root = free_.back();
       free_.pop_back();
     }
-    root->depth = std::min<uint32_t>(depth, kStack - 1);
+    root->depth = std::min<uint32_t>(depth, kStack - 1), root->most = most;
     root->shortest_ns = shortest_ns, root->begin_ns = now_ns(), root->has_shapes = has_shapes, root->thread = thread->number;
     root->suppressed.store(0, std::memory_order_relaxed);
     const uint32_t place = static_cast<uint32_t>(root - roots_.get());
@@ -616,8 +616,8 @@ class Recorder {
     if (event.sequence >= 0 && (event.flags & kScope) == kFunction) remember(*root, event);
     auto shortest_first = [](const Event& one, const Event& other) { return is_longer(one, other); };
     std::vector<Event>& kept = root->kept;
-    if (ticks_.duration(duration) >= root->shortest_ns && (kept.size() < kSpans || is_longer(event, kept.front()))) {
-      if (kept.size() == kSpans) {
+    if (ticks_.duration(duration) >= root->shortest_ns && (kept.size() < root->most || is_longer(event, kept.front()))) {
+      if (kept.size() >= root->most) {
         std::pop_heap(kept.begin(), kept.end(), shortest_first);
         root->shapes.erase(kept.back().id);
         kept.pop_back();
