@@ -89,7 +89,7 @@ class OperatorRoots:
         if library is None:
             return 0
         facts = event.attributes
-        depth = facts.setdefault(semconv.OPERATORS_DEPTH, DEPTH)
+        depth = facts.get(semconv.OPERATORS_DEPTH, DEPTH)
         min_ns = int(min(facts.get(semconv.OPERATORS_MIN_DURATION, MIN_DURATION_S), _LONGEST_S) * 1e9)
         return int(library.begin(depth, min_ns, facts.get(semconv.OPERATORS_SHAPES, False)))
 
@@ -117,6 +117,8 @@ class OperatorRoots:
             event.additions[semconv.OPERATORS_SUPPRESSED] = suppressed
         if not count:
             return
+        if semconv.OPERATORS_DEPTH not in event.attributes:  # no block asked for one
+            event.additions[semconv.OPERATORS_DEPTH] = DEPTH
         event.additions.update(self._table(table))
         event.additions[semconv.OPERATORS_COUNT] = count
         event.additions[semconv.OPERATORS_FOLDED] = folded
