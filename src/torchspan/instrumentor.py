@@ -266,6 +266,7 @@ def instrument(
     sample_execute_target: float | None = None,
     ranks: str | int | None = None,
     graph_runs: bool | None = None,
+    operators: Literal["off", "sampled", "on"] | None = None,
     inputs: str | None = None,
     inputs_every: int | None = None,
 ) -> None:
@@ -306,6 +307,8 @@ def instrument(
             process without a rank records them. Every rank records metrics.
         graph_runs: runs of graphs that `torch.compile` compiles after this call are spans, within the limits and rules of engine
             runs.
+        operators: `on`: PyTorch's operators are spans below runs of engines and compiled graphs, and below observed functions.
+            `sampled`: below those in traces that the sampler has kept. `off` (default): only in blocks of `torchspan.operators`.
         inputs: the modules whose calls are counted by the shapes of their arguments. `off` (default); or a list, separated by
             commas, of `compiled` (what Torch-TensorRT compiles after this call) and `module:Class` (objects of a class that are
             created after this call).

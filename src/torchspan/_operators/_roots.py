@@ -25,6 +25,9 @@ COMPILING = (
 )
 """Work whose operators run on tensors without data, or prepare a graph: they are counted."""
 
+_LONGEST_S = 1e9
+"""Seconds. The library takes 64 bits of nanoseconds."""
+
 _DATA_TYPES = {
     "Float": "float32",
     "Double": "float64",
@@ -86,8 +89,8 @@ class OperatorRoots:
         if library is None:
             return 0
         facts = event.attributes
-        depth = facts.setdefault(semconv.OPERATORS_DEPTH, DEPTH)
-        min_ns = int(facts.get(semconv.OPERATORS_MIN_DURATION, MIN_DURATION_S) * 1e9)
+        depth = facts.get(semconv.OPERATORS_DEPTH, DEPTH)
+        min_ns = int(min(facts.get(semconv.OPERATORS_MIN_DURATION, MIN_DURATION_S), _LONGEST_S) * 1e9)
         return int(library.begin(depth, min_ns, facts.get(semconv.OPERATORS_SHAPES, False)))
 
     def _is_root(self, event: Event) -> bool:
@@ -114,6 +117,8 @@ class OperatorRoots:
             event.additions[semconv.OPERATORS_SUPPRESSED] = suppressed
         if not count:
             return
+        if semconv.OPERATORS_DEPTH not in event.attributes:  # no block asked for one
+            event.additions[semconv.OPERATORS_DEPTH] = DEPTH
         event.additions.update(self._table(table))
         event.additions[semconv.OPERATORS_COUNT] = count
         event.additions[semconv.OPERATORS_FOLDED] = folded

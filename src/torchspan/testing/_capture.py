@@ -41,6 +41,7 @@ class InstrumentSettings(TypedDict, total=False):
     sample_execute_target: float | None
     ranks: str | int | None
     graph_runs: bool | None
+    operators: Literal["off", "sampled", "on"] | None
     inputs: str | None
     inputs_every: int | None
 

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who gets the names of the program's ranges and operators."""
+
+import pytest
+import torch
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import torchspan
+from support.operators import BLOCK, operators
+from torchspan.sdk import OperatorSpanProcessor
+from torchspan.testing import capture
+
+SECRET = "ulterior secret of the program"
+
+
+@pytest.fixture(scope="module")
+def ranges(native_library):
+    """Ranges of the program in a block, by `TORCHSPAN_CAPTURE`: the captured trace, and what exporters got."""
+    recorded = {}
+    for setting in ("none", "local", "text"):
+        exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(OperatorSpanProcessor(exporter))
+        with capture(tracer_provider=provider, capture=setting) as trace, torchspan.operators(min_duration=0):
+            with torch.profiler.record_function(SECRET):
+                torch.ones(3).sin()
+        provider.shutdown()
+        recorded[setting] = trace, exporter.get_finished_spans()
+    return recorded
+
+
+@pytest.mark.parametrize("setting", ["none", "local", "text"])
+def test_the_name_of_a_range_is_not_in_the_name_of_its_span(ranges, setting):
+    trace, exported = ranges[setting]
+    expected = {"torch.operator ?", "torch.operator aten.ones", "torch.operator aten.sin"}
+    assert {span.name for span in exported} == {span.name for span in operators(trace)} == expected
+
+
+@pytest.mark.parametrize(("setting", "name"), [("none", "?"), ("local", "?"), ("text", SECRET)])
+def test_exporters_get_the_name_of_a_range_with_text_alone(ranges, setting, name):
+    trace, exported = ranges[setting]
+    attributes = {
+        "torch.operator.name": name,
+        "torch.operator.scope": "user_scope",
+    }
+    assert [dict(span.attributes) for span in exported if span.name == "torch.operator ?"] == [attributes]
+    assert [span.attributes for span in operators(trace) if span.name == "torch.operator ?"] == [attributes]
+
+
+@pytest.mark.parametrize(("setting", "name"), [("none", "?"), ("local", "?"), ("text", SECRET)])
+def test_the_table_has_the_name_of_a_range_with_text_alone(ranges, setting, name):
+    trace, _ = ranges[setting]
+    assert name in trace.one(BLOCK).attributes["torch.operators.names"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "texts"), [("none", []), ("local", [{"torch.operator.name": SECRET}]), ("text", [])]
+)
+def test_the_users_own_trace_has_the_whole_name_where_it_is_local(ranges, setting, texts):
+    trace, _ = ranges[setting]
+    assert [span.texts for span in operators(trace) if span.texts] == texts
+
+
+@pytest.mark.parametrize("setting", ["none", "local"])
+def test_nothing_else_that_is_exported_has_the_name(ranges, setting):
+    trace, exported = ranges[setting]
+    assert SECRET not in "".join(span.to_json() for span in exported)
+    assert SECRET not in repr([*operators(trace), trace.one(BLOCK)])
+
+
+def test_names_of_operators_are_the_same_for_all(ranges):
+    for trace, exported in ranges.values():
+        names = {"aten.ones", "aten.sin"}
+        assert {span.attributes["torch.operator.name"] for span in exported} >= names
+        assert {span.attributes["torch.operator.name"] for span in operators(trace)} >= names
