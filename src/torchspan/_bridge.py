@@ -17,7 +17,7 @@ from torchspan._base.boundaries import undo_all
 from torchspan._base.logs import Log
 from torchspan._launched.process import RunProcess
 from torchspan._launched.run_report import RunCounts, RunReport
-from torchspan._operators import OperatorRoots
+from torchspan._operators import BLOCKS, OperatorRoots
 from torchspan._sampling.rules import SamplingRules
 from torchspan._settings import Settings
 from torchspan._settings.kinds import FOLLOW_COMPILED, FOLLOW_NONE
@@ -210,6 +210,8 @@ class Bridge:
             self._undo.append(export.install(self._engine, self._provenance, follow=self._follow_compiled()))
         if library == observed_functions.LIBRARY:
             self._undo.append(observed_functions.install(self._engine, self._observations))
+        if self._settings.operators != "off" or library == BLOCKS:
+            self._engine.guard.call("loading the library for operators", self._operators.prepare)
         # With Torch-TensorRT a name or a class may have come that TensorRT alone did not have.
         for package in tensorrt.loaded():
             wants_phases = self._wants_phases(package)

@@ -5,4 +5,7 @@
 
 from torchspan._operators._roots import OperatorRoots
 
-__all__ = ["OperatorRoots"]
+BLOCKS = "torchspan._operators._block"
+"""The module of `torchspan.operators`."""
+
+__all__ = ["BLOCKS", "OperatorRoots"]
