@@ -17,7 +17,7 @@ from torchspan._base.boundaries import undo_all
 from torchspan._base.logs import Log
 from torchspan._launched.process import RunProcess
 from torchspan._launched.run_report import RunCounts, RunReport
-from torchspan._operators import OperatorRoots
+from torchspan._operators import BLOCKS, OperatorRoots
 from torchspan._sampling.rules import SamplingRules
 from torchspan._settings import Settings
 from torchspan._settings.kinds import FOLLOW_COMPILED, FOLLOW_NONE
@@ -98,7 +98,7 @@ class Bridge:
         self._engine = Engine(REGISTRY)
         RUNNING.start(self._engine)
         self._parents = SpanParents()
-        self._sampling = RunSampling(RateLimits(), SamplingRules(**_settings.sampling(settings)))
+        self._sampling = RunSampling(RateLimits(), _asked_rules(settings))
         self._ports = self._make_ports()
         self._provenance = Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
@@ -210,6 +210,8 @@ class Bridge:
             self._undo.append(export.install(self._engine, self._provenance, follow=self._follow_compiled()))
         if library == observed_functions.LIBRARY:
             self._undo.append(observed_functions.install(self._engine, self._observations))
+        if self._settings.operators != "off" or library == BLOCKS:
+            self._engine.guard.call("loading the library for operators", self._operators.prepare)
         # With Torch-TensorRT a name or a class may have come that TensorRT alone did not have.
         for package in tensorrt.loaded():
             wants_phases = self._wants_phases(package)
@@ -298,6 +300,14 @@ class Bridge:
         runs, runs_s = (0, 0.0) if self._totals is None else self._totals.now()
         report.count(RunCounts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
         report.count_pauses(self._engine.guard.left_out)
+
+
+def _asked_rules(settings: Settings) -> SamplingRules:
+    """The rules that are set. With operators, runs that nothing surrounds are recorded unless a rule says which."""
+    rules = _settings.sampling(settings)
+    if settings.operators == "on" and not rules.keys() & {"execute", "execute_target"}:
+        rules["execute"] = 1.0
+    return SamplingRules(**rules)
 
 
 def _load_native() -> object:

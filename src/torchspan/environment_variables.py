@@ -82,7 +82,8 @@ TORCHSPAN_OPERATORS = "TORCHSPAN_OPERATORS"
 """Whether PyTorch's operators are recorded below runs of engines and compiled graphs, and observed functions.
 
 `off` (default): only in blocks `with torchspan.operators()`. `sampled`: below those in traces that the sampler has kept.
-`on`: below each that is recorded, also one that is recorded at any sampling rate, such as the first run of an engine."""
+`on`: below each that is recorded, also one that is recorded at any sampling rate, such as the first run of an engine. Runs that
+nothing surrounds are recorded as well, within their limits."""
 
 TORCHSPAN_INPUTS = "TORCHSPAN_INPUTS"
 """The modules whose calls are counted by the shapes of their arguments: `off` (default), or a list separated by commas.

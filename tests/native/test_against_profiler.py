@@ -161,20 +161,20 @@ def reentrant_backward():
 
 def torchscript_with_fork():
     @torch.jit.script
-    def beside(x):
+    def forked(x):
         return torch.relu(x) + 1
 
     @torch.jit.script
-    def forked(x):
-        future = torch.jit.fork(beside, x)
+    def waiting(x):
+        future = torch.jit.fork(forked, x)
         return torch.jit.wait(future)
 
     x = torch.randn(4)
     for _ in range(4):  # the interpreter specializes
-        forked(x)
+        waiting(x)
 
     def run():
-        forked(x)
+        waiting(x)
         time.sleep(0.05)  # the forked function's range may end after the result is there
 
     return run
@@ -235,9 +235,9 @@ def test_a_profiler_and_a_root_at_once_both_record_everything(native_library):
     run = mlp()
     run()
     (alone, _), _ = recorded(native_library, run)
-    (profiled_beside, _), ((recorded_beside, _), _) = profiled(lambda: recorded(native_library, run))
-    assert recorded_beside == alone
-    assert profiled_beside == alone
+    (profiled_too, _), ((recorded_too, _), _) = profiled(lambda: recorded(native_library, run))
+    assert recorded_too == alone
+    assert profiled_too == alone
 
 
 def test_threads_without_a_root_record_nothing(native_library):

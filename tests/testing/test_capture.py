@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 import torchspan
 from support import compiled
 from support.dynamo import clean_dynamo
+from support.operator_records import TEXT, USER, end, record, recorded
 from torchspan import TorchspanInstrumentor, traces
 from torchspan.exceptions import ConfigurationError
 from torchspan.testing import capture
@@ -55,6 +56,19 @@ def test_a_trace_without_spans_says_that_earlier_ones_are_not_in_it():
         "No span is named 'torch.compile_frame', because there are no spans at all. Spans from before the block, or before the test, are "
         "not included: compile inside the block, or use capture() in the fixture that compiles."
     )
+
+
+def test_operators_of_a_span_are_captured_below_it_with_the_programs_names_among_the_texts(provider):
+    span = provider.get_tracer("torchspan").start_span("torchspan.operators")
+    parent = span.get_span_context().span_id
+    operators = recorded(record(1, parent_id=parent), record(2, TEXT, USER, parent_id=1), capture="local")
+    with capture(tracer_provider=provider) as trace:
+        end(span, operators)
+    assert trace.outline() == ("torchspan.operators\n  torch.operator aten.add.Tensor\n    torch.operator ?")
+    inner = trace.one("torch.operator ?")
+    assert inner.attributes == {"torch.operator.name": "?", "torch.operator.scope": "user_scope"}
+    assert inner.texts == {"torch.operator.name": "the patient of room 7"}
+    assert operators.is_read
 
 
 def test_the_spans_of_the_program_are_captured_around_those_of_torchspan(provider):

@@ -49,11 +49,11 @@ def recorded(events=bytes(64)):
     return RecordedOperators(events, b"", None, 0, None, str)
 
 
-def engine_with(processor, capture="none", **options):
+def engine_with(processor, **options):
     provider = TracerProvider(shutdown_on_exit=False, **options)
     provider.add_span_processor(processor)
     engine = Engine()
-    extend(engine, SpanWriter(provider, capture=capture).callback)
+    extend(engine, SpanWriter(provider).callback)
     return engine
 
 
@@ -75,13 +75,6 @@ def test_processors_get_the_operators_of_a_span_while_it_ends_and_no_longer():
     event = run(engine_with(processor), operators)
     assert processor.taken == [operators]
     assert withheld.of(event.handle.trace_id, event.handle.span_id) == withheld.NOTHING
-
-
-@pytest.mark.parametrize("capture", ["none", "local", "text"])
-def test_operators_say_who_gets_names_of_the_program(capture):
-    operators = recorded()
-    run(engine_with(Taking(), capture), operators)
-    assert operators.capture == capture
 
 
 def test_operators_that_no_processor_takes_are_one_warning(caplog):

@@ -100,7 +100,17 @@ class operators:  # noqa: N801 - it is used as a function is
         }
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Decorate `function`: each call is a block of its own, also in several threads at once."""
+        """Decorate a function.
+
+        Args:
+            function: Called in a block of its own each time, also in several threads at once.
+
+        Returns:
+            The decorated function.
+
+        Raises:
+            TypeError: It is a coroutine function or a generator function.
+        """
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(
                 "torchspan.operators cannot decorate a coroutine function; decorate the function that it calls"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -75,6 +76,11 @@ class OperatorRoots:
                 leave=self._end_work,
             ),
         )
+
+    def prepare(self) -> None:
+        """Load the library now, if PyTorch is imported, so that the first root does not wait for it."""
+        if "torch" in sys.modules:
+            self._loaded()
 
     def lost(self, reason: str) -> int:
         """Number of operators that were lost in this process: `ring`, because they came too fast; `late`, after their root's end."""

@@ -287,8 +287,9 @@ SETTINGS = (
         Choice(Operators),
         "off",
         "PyTorch's operators are spans below runs of engines and compiled graphs, and below observed functions. `sampled`: below "
-        "those in traces that the sampler has kept. `on`: below each that is recorded. `off`: only in blocks "
-        "`with torchspan.operators()`. Needs a library that `python -m torchspan.native build` builds.",
+        "those in traces that the sampler has kept. `on`: below each that is recorded; runs that nothing surrounds are recorded as "
+        "well, within their limits. `off`: only in blocks `with torchspan.operators()`. Needs a library that "
+        "`python -m torchspan.native build` builds.",
         option="--operators",
         option_value="on",
     ),

@@ -62,6 +62,27 @@ class Stage(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OperatorTime(Answer):
+    """An operator of PyTorch that was recorded below spans of one name.
+
+    Attributes:
+        name: The operator, with its overload: `aten.add.Tensor`.
+        within: The name of the spans: `torchspan.operators`, `torch.run_graph`.
+        count: How often it ran.
+        s: Seconds, with the operators inside it.
+        self_s: Seconds, without them.
+        max_s: Seconds of the longest run.
+    """
+
+    name: str
+    within: str
+    count: int
+    s: float
+    self_s: float
+    max_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class BuiltEngine(Answer):
     """A TensorRT engine that was built, or taken from the engine cache.
 

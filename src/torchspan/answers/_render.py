@@ -15,6 +15,7 @@ from torchspan.answers._labels import SEPARATOR, Fact
 from torchspan.answers._scene import Scene
 from torchspan.answers._stages import own_time
 from torchspan.answers.lines import Line, Style, broken, cells, flowed, pad, shorten
+from torchspan.answers.recorded_operators import operators_line
 from torchspan.answers.units import duration, moment, plural, size, times
 from torchspan.traces import Attributes, Node, Trace
 
@@ -259,6 +260,7 @@ def _fold_facts(fold: Fold) -> list[Fact]:
     sizes = [number(node.span.attributes, semconv.ENGINE_SIZE) for node in fold.nodes]
     if any(sizes):
         lines.append(Fact(f"{size(sum(value or 0 for value in sizes))} together"))
+    lines += map(Fact, filter(None, [operators_line([node.span for node in fold.nodes if not node.is_stand_in])]))
     errors = Counter(_labels.error(node.span)[0] for node in fold.nodes)
     failed = errors.total() - errors[""]
     return [*lines, Fact(f"{failed} failed", Style.ERROR)] if failed else lines

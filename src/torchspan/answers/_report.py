@@ -26,6 +26,7 @@ from torchspan.answers._kinds_of_answer import (
     Failure,
     Fallback,
     Frame,
+    OperatorTime,
     Recompile,
     Sizes,
     Stage,
@@ -35,6 +36,7 @@ from torchspan.answers._stages import stages
 from torchspan.answers._time_split import TimeSplit
 from torchspan.answers.drawing import Drawing
 from torchspan.answers.html import IN_NOTEBOOK, first_screen
+from torchspan.answers.recorded_operators import operator_times
 from torchspan.answers.whole_texts import with_texts
 from torchspan.traces import Run, Searchable, Span, Trace, TraceFile
 from torchspan.traces import read as read_traces
@@ -98,6 +100,7 @@ class Answers:
         breaks: Where graphs broke.
         errors: Exceptions, the first one first. Those that torch.compile caught are the last.
         sizes: Sizes of inputs that do not fit what an engine was built for.
+        operators: PyTorch's operators below spans for which they were recorded, those of each name of a span together.
     """
 
     run: RunFacts | None
@@ -112,6 +115,7 @@ class Answers:
     breaks: tuple[Break, ...]
     errors: tuple[Failure, ...]
     sizes: tuple[Sizes, ...]
+    operators: tuple[OperatorTime, ...]
 
     @classmethod
     def of(cls, drawing: Drawing) -> Answers:
@@ -139,6 +143,7 @@ class Answers:
             breaks=tuple(finding for finding in dynamo if isinstance(finding, Break)),
             errors=(*failures(nodes), *(finding for finding in dynamo if isinstance(finding, Failure))),
             sizes=tuple(sizes(nodes)),
+            operators=tuple(operator_times(nodes)),
         )
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from torchspan.answers._time_split import TimeSplit
 from torchspan.answers.first_screen import MOST_ROWS, table
 from torchspan.answers.lines import Line, Style, broken, cells, shorten
 from torchspan.answers.printable_spans import printable_spans
+from torchspan.answers.recorded_operators import without_operators
 from torchspan.answers.units import duration, plural, share
 from torchspan.traces import Node, Run, Span, Trace, by_run, trees
 
@@ -64,11 +66,13 @@ class Drawing:
     Args:
         scene: Everything that is drawn.
         left_out: What the file has besides, in words.
+        with_operators: The same with PyTorch's operators, for timelines. Here, the spans around them have their sums.
     """
 
     sections: Sequence[Section]
     scene: Scene
     left_out: Sequence[str] = ()
+    with_operators: Drawing | None = None
 
     @classmethod
     def of(cls, spans: Iterable[Span], *, newest: bool = False) -> Drawing:
@@ -78,6 +82,14 @@ class Drawing:
             newest: Whether only the newest run is drawn, if there is a run.
         """
         every = list(printable_spans(spans))
+        others = list(without_operators(every))
+        drawing = cls._of(others, newest=newest)
+        if len(others) == len(every):
+            return drawing
+        return dataclasses.replace(drawing, with_operators=cls._of(every, newest=newest))
+
+    @classmethod
+    def _of(cls, every: Sequence[Span], *, newest: bool) -> Drawing:
         works = by_run(trees(every))
         runs = [work for work in works if isinstance(work, Run)]
         left_out: list[str] = []

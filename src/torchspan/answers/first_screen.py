@@ -15,6 +15,7 @@ from torchspan.answers._kinds_of_answer import Answer, CacheResult, Failure, Fal
 from torchspan.answers._stages import LARGEST, advice_about
 from torchspan.answers._wording import listed, words
 from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowed, pad, shorten
+from torchspan.answers.recorded_operators import operators_line
 from torchspan.answers.units import duration, plural, times
 
 MOST_ROWS = 10
@@ -77,7 +78,7 @@ def heading(rows: Sequence[tuple[int, Compiled]]) -> str:
 
 
 def said_of(row: Compiled, number: int, whole_ns: int, *, whole: bool) -> Iterator[Styled]:
-    """What the table says below a row: the findings, the worst first, the slowest engine and the longest stages.
+    """What the table says below a row: the findings, the worst first, the slowest engine, operators and the longest stages.
 
     Args:
         number: The row's number.
@@ -85,7 +86,8 @@ def said_of(row: Compiled, number: int, whole_ns: int, *, whole: bool) -> Iterat
         whole: Whether all findings are said. Otherwise those after the first few are counted.
     """
     yield from _first(row, number, None if whole else _MOST_FINDINGS)
-    yield (*_slowest_engine(row), *_longest_stages(row, whole_ns)), Style.PLAIN
+    operators = words(operators_line([node.span for node in row.every if not node.is_stand_in]))
+    yield (*_slowest_engine(row), *filter(None, [operators]), *_longest_stages(row, whole_ns)), Style.PLAIN
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from torchspan import phase, semconv
 from torchspan.answers._attributes import strings
 from torchspan.answers._compiled import Compiled, compiled
+from torchspan.answers.recorded_operators import operator_rows, without_operators
 from torchspan.answers.units import plural
 from torchspan.answers.whole_texts import with_texts
 from torchspan.comparison._exact_test import MOST
@@ -113,7 +114,7 @@ def _side(path: Path, name: str, *, texts: bool) -> Side:
 def _add_file(side: Side, path: Path, *, texts: bool) -> None:
     """Add the newest run of a file, or say why it is left out."""
     file = read(path)
-    records = list(with_texts(file.records)) if texts else file.records
+    records = list(without_operators(with_texts(file.records) if texts else file.records))
     parts = by_run(trees(records))
     newest = max((part for part in parts if isinstance(part, Run)), key=lambda run: run.span.start_ns, default=None)
     traces = newest.members if newest else [part for part in parts if isinstance(part, Trace)]
@@ -154,9 +155,11 @@ _FRAMES = frozenset({phase.COMPILE_FRAME.name, phase.COMPILE_BACKWARD.name})
 
 
 def works_of(traces: Iterable[Trace]) -> dict[WorkKey, Compiled]:
-    """What the traces of a run compiled, by what the work is, the worst first."""
+    """What the traces of a run compiled, and work whose operators were recorded, by what the work is, the worst first."""
     works: dict[WorkKey, Compiled] = {}
-    for row in (row for row in compiled(traces) if row.is_compilation):
+    for row in (
+        row for row in compiled(traces) if row.is_compilation or operator_rows(node.span for node in row.every)
+    ):
         nodes: defaultdict[WorkKey, list[Node]] = defaultdict(list)
         for node in row.nodes:
             nodes[_key(row, node)].append(node)
@@ -170,6 +173,8 @@ def _key(row: Compiled, node: Node) -> WorkKey:
     if node.span.name in _FRAMES:
         file, _, line = row.place.rpartition(":")
         return WorkKey("compile", row.name, os.path.basename(file), line)  # noqa: PTH119 - a path of another machine
+    if not row.is_compilation:
+        return WorkKey("run", row.name, node.span.name, "")
     entry = str(node.span.attributes.get(semconv.ENTRY_POINT) or node.span.name)
     what = "compile" if node.span.name == phase.COMPILE.name else node.span.name.rpartition(".")[2]
     inputs = (

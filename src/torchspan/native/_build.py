@@ -18,11 +18,12 @@ from pathlib import Path
 
 from torchspan._version import __version__
 from torchspan.native._manifest import (
+    COMMAND,
     LIBRARY,
     MANIFEST,
     SOURCE_FOLDER,
     SOURCES,
-    Target,
+    TorchBuild,
     UnavailableError,
     digest,
     in_caches,
@@ -31,10 +32,11 @@ from torchspan.native._manifest import (
 COMPILERS = ("c++", "g++", "clang++")
 """Those that are tried in this order where CXX names none."""
 
-INSTALL = "install g++ 11 or clang++ 14, or a later version, and Python's headers"
+WRITABLE = f"make the folder writable, or set XDG_CACHE_HOME to another one, and run {COMMAND}"
+INSTALL = f"install g++ 11 or clang++ 14, or a later version, and Python's headers, and run {COMMAND}"
 
 
-def build(target: Target, progress: Callable[[str], object] = lambda _line: None) -> Path:
+def build(target: TorchBuild, progress: Callable[[str], object] = lambda _line: None) -> Path:
     """The path of the library for the imported PyTorch in this user's folder for caches. It is built where none fits there.
 
     Processes that build at once build once. A build that fails leaves nothing behind.
@@ -69,7 +71,9 @@ def build(target: Target, progress: Callable[[str], object] = lambda _line: None
             new.rename(folder)
             return place.check(target)
     except OSError as error:
-        raise UnavailableError(f"the library cannot be written: {error.strerror}: {error.filename}") from error
+        raise UnavailableError(
+            f"the library cannot be written: {error.strerror}: {error.filename}", WRITABLE
+        ) from error
 
 
 @contextlib.contextmanager
@@ -80,7 +84,7 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _compile(path: Path, target: Target, progress: Callable[[str], object]) -> None:
+def _compile(path: Path, target: TorchBuild, progress: Callable[[str], object]) -> None:
     import torch
 
     compiler, torch_folder = _compiler(), Path(torch.__file__).parent
@@ -101,7 +105,7 @@ def _compile(path: Path, target: Target, progress: Callable[[str], object]) -> N
     if result.returncode:
         lines = result.stderr.decode("utf-8", "replace").splitlines() or [f"exit status {result.returncode}"]
         reason = next((line for line in lines if "error" in line), lines[-1])
-        raise UnavailableError(f"{compiler[0]} cannot compile the library: {reason.strip()}; {INSTALL}")
+        raise UnavailableError(f"{compiler[0]} cannot compile the library: {reason.strip()}", INSTALL)
     progress(f"Built in {time.monotonic() - start:.0f} s, {path.stat().st_size / 1000:.0f} kB.")
 
 
@@ -111,4 +115,4 @@ def _compiler() -> list[str]:
     for command in [named] if named else [[name] for name in COMPILERS]:
         if shutil.which(command[0]):
             return command
-    raise UnavailableError(f"{named[0] if named else 'a C++ compiler'} is not installed; {INSTALL}")
+    raise UnavailableError(f"{named[0] if named else 'a C++ compiler'} is not installed", INSTALL)

@@ -11,7 +11,7 @@ from typing import Any
 
 from torchspan._base.logs import Log
 from torchspan.environment_variables import TORCHSPAN_NATIVE_BUILD
-from torchspan.native._manifest import COMMAND, Target, UnavailableError, fitting
+from torchspan.native._manifest import TorchBuild, UnavailableError, fitting
 
 logger = Log("torchspan")
 
@@ -23,7 +23,7 @@ def load() -> Any:
 
     Raises UnavailableError.
     """
-    target = Target.imported()
+    target = TorchBuild.imported()
     try:
         path = fitting(target)
     except UnavailableError as error:
@@ -35,17 +35,15 @@ def load() -> Any:
         path = build(target)
     spec = spec_from_file_location(_NAME, path, loader=ExtensionFileLoader(_NAME, str(path)))
     if spec is None:
-        raise UnavailableError(f"this Python cannot load {path}")
+        raise UnavailableError(f"this Python cannot load {path}", "use CPython")
     try:
         module: Any = module_from_spec(spec)
     except ImportError as error:
         reason = " ".join(str(error).split())
-        raise UnavailableError(f"the library cannot be loaded ({reason}); run {COMMAND}") from error
+        raise UnavailableError(f"the library cannot be loaded ({reason})") from error
     built = module.build()
     release = re.match(r"\d+\.\d+\.\d+", target.torch)
     expected = (release and release[0], target.cxx11_abi, target.source)
     if (built["torch"], bool(built["cxx11_abi"]), built["torchspan"]) != expected:
-        raise UnavailableError(
-            f"the library was built for another PyTorch or torchspan than its manifest says; run {COMMAND}"
-        )
+        raise UnavailableError("the library was built for another PyTorch or torchspan than its manifest says")
     return module

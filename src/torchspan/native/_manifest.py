@@ -28,6 +28,7 @@ LIBRARY, MANIFEST = "_torchspan_native.abi3.so", "manifest.json"
 SOURCES = ("operators.cpp", "recording.h", "templates.h")
 SOURCE_FOLDER = Path(__file__).parent
 
+_REMOVE = f"remove it and run {COMMAND}"
 _WHAT = {
     "torch": "PyTorch's version",
     "git_version": "PyTorch's commit",
@@ -36,14 +37,23 @@ _WHAT = {
     "source": "the source in torchspan",
     "machine": "the machine",
 }
-"""Field of `Target` -> what differs."""
+"""Field of `TorchBuild` -> what differs."""
 
 
 class UnavailableError(RuntimeError):
-    """No library can be loaded. The message is one line: why, and what to do."""
+    """No library can be loaded. The message is one line: why, and what to do.
+
+    Args:
+        reason: A clause.
+        remedy: What to do, as a clause.
+    """
+
+    def __init__(self, reason: str, remedy: str = f"run {COMMAND}") -> None:
+        super().__init__(f"{reason}; {remedy}")
+        self.reason, self.remedy = reason, remedy
 
 
-class Target(NamedTuple):
+class TorchBuild(NamedTuple):
     """What a library is built for. A library fits where all of it is the same.
 
     Attributes:
@@ -63,19 +73,17 @@ class Target(NamedTuple):
     machine: str
 
     @classmethod
-    def imported(cls) -> Target:
+    def imported(cls) -> TorchBuild:
         """For the PyTorch of this process, which is imported. Raises UnavailableError."""
         try:
             import torch
         except ImportError as error:
-            raise UnavailableError(
-                "PyTorch is not installed; operators are recorded of a program that uses it"
-            ) from error
+            raise UnavailableError("PyTorch is not installed", "install it") from error
         folder = Path(torch.__file__).parent
         return cls._of(folder, str(torch.__version__), str(torch.version.git_version), torch.compiled_with_cxx11_abi())
 
     @classmethod
-    def installed(cls) -> Target | None:
+    def installed(cls) -> TorchBuild | None:
         """For the PyTorch that a program would import, by its files; None without one. Raises UnavailableError.
 
         The ABI is the newer one: PyTorch is built with no other since 2.7.
@@ -87,14 +95,16 @@ class Target(NamedTuple):
         try:
             text = (folder / "version.py").read_text(encoding="utf-8")
         except OSError as error:
-            raise UnavailableError(f"PyTorch's file version.py cannot be read ({error.strerror})") from error
+            raise UnavailableError(
+                f"PyTorch's version.py cannot be read ({error.strerror})", "install PyTorch again"
+            ) from error
         names = dict(re.findall(r"^(__version__|git_version)[^=\n]*= *'([^'\n]+)'", text, re.MULTILINE))
         return cls._of(folder, names.get("__version__", ""), names.get("git_version", ""), True)
 
     @classmethod
-    def _of(cls, folder: Path, torch: str, git_version: str, cxx11_abi: bool) -> Target:
+    def _of(cls, folder: Path, torch: str, git_version: str, cxx11_abi: bool) -> TorchBuild:
         if sys.platform != "linux":
-            raise UnavailableError("operators are recorded on Linux alone")
+            raise UnavailableError("the library needs Linux", "do without operators")
         try:
             header = digest((folder / "include/ATen/record_function.h").read_bytes())
             source = digest(*((SOURCE_FOLDER / name).read_bytes() for name in SOURCES))
@@ -109,7 +119,7 @@ class Target(NamedTuple):
         """Where its library lies in this user's folder for caches. Raises UnavailableError for a user without one."""
         folder = caches()
         if folder is None:
-            raise UnavailableError("this user has no folder for caches; set XDG_CACHE_HOME")
+            raise UnavailableError("this user has no folder for caches", "set XDG_CACHE_HOME")
         return folder / "native" / digest(json.dumps(self).encode())[:32]
 
     def difference(self, manifest: dict[str, Any]) -> str | None:
@@ -120,7 +130,7 @@ class Target(NamedTuple):
         return None
 
 
-class Place(NamedTuple):
+class LibraryFolder(NamedTuple):
     """A folder with a library.
 
     Attributes:
@@ -131,23 +141,23 @@ class Place(NamedTuple):
     folders: tuple[Path, ...]
     owners: frozenset[int]
 
-    def check(self, target: Target) -> Path:
+    def check(self, target: TorchBuild) -> Path:
         """The path of the library, if it fits and nobody else may have written it. Raises UnavailableError."""
         folder = self.folders[0]
         try:
             self.check_folders()
-        except FileNotFoundError as error:
-            raise UnavailableError(f"no library is built for PyTorch {target.torch}; run {COMMAND}") from error
+        except OSError as error:
+            raise UnavailableError(f"no library is built for PyTorch {target.torch}") from error
         try:
             manifest = json.loads(self._read(folder / MANIFEST))
             library = digest(self._read(folder / LIBRARY))
         except (OSError, ValueError) as error:
-            raise UnavailableError(f"the library in {folder} is not complete; run {COMMAND}") from error
+            raise UnavailableError(f"the library in {folder} is not complete") from error
         difference = target.difference(manifest) if isinstance(manifest, dict) else "its manifest is not one"
         if difference is None and manifest.get("library") != library:
             difference = "its bytes are not those that were built"
         if difference is not None:
-            raise UnavailableError(f"the library in {folder} does not fit: {difference}; run {COMMAND}")
+            raise UnavailableError(f"the library in {folder} does not fit: {difference}")
         return folder / LIBRARY
 
     def check_folders(self) -> None:
@@ -162,12 +172,12 @@ class Place(NamedTuple):
 
     def _check_status(self, path: Path, status: os.stat_result) -> None:
         if status.st_uid not in self.owners:
-            raise UnavailableError(f"{path} belongs to another user; remove it and run {COMMAND}")
+            raise UnavailableError(f"{path} belongs to another user", _REMOVE)
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise UnavailableError(f"other users may write to {path}; remove it and run {COMMAND}")
+            raise UnavailableError(f"other users may write to {path}", _REMOVE)
 
 
-def fitting(target: Target) -> Path:
+def fitting(target: TorchBuild) -> Path:
     """The library that is loaded for a target: that of the installed package, or the one in the folder for caches.
 
     Raises UnavailableError if none of them fits.
@@ -181,15 +191,15 @@ def fitting(target: Target) -> Path:
     raise refusals[0]
 
 
-def in_caches(target: Target) -> Place:
+def in_caches(target: TorchBuild) -> LibraryFolder:
     """The place of the library that this user builds. Raises UnavailableError for a user without a folder for caches."""
     folder = target.folder
-    return Place((folder, *folder.parents[:2]), frozenset({os.geteuid()}))
+    return LibraryFolder((folder, *folder.parents[:2]), frozenset({os.geteuid()}))
 
 
 def check_installed() -> str | None:
     """The version of the installed PyTorch if a library fits it, by files alone; None without PyTorch. Raises UnavailableError."""
-    target = Target.installed()
+    target = TorchBuild.installed()
     if target is None:
         return None
     fitting(target)
@@ -203,10 +213,10 @@ def digest(*parts: bytes) -> str:
     return digest("".join(map(digest, parts)).encode())
 
 
-def _places(target: Target) -> Iterator[Place]:
+def _places(target: TorchBuild) -> Iterator[LibraryFolder]:
     package = importlib.util.find_spec(PACKAGE)
     for folder in (package and package.submodule_search_locations) or ():
-        yield Place((Path(folder),), frozenset({os.geteuid(), 0}))
+        yield LibraryFolder((Path(folder),), frozenset({os.geteuid(), 0}))
     yield in_caches(target)
 
 

@@ -58,6 +58,8 @@ class Operator(Kind):
 
 _RANGES = {
     "TorchDynamo Cache Lookup": "torch.compile.cache_lookup",
+    "PythonDispatchMode": "torch.PythonDispatchMode",
+    "PythonSubclass": "torch.PythonSubclass",
     "<forward op>": "torchscript.forward",
     "<forked function>": "torchscript.forked_function",
 }
@@ -86,9 +88,9 @@ def operator_name(name: str, overload: str = "") -> str:
         return _RANGES[name]
     if name.startswith(_AUTOGRAD):
         return _EVALUATES + name[len(_AUTOGRAD) :].removeprefix(_NATIVE_AUTOGRAD)
-    for beginning, ours in _NUMBERED_RANGES.items():
+    for beginning, public in _NUMBERED_RANGES.items():
         if name.startswith(beginning):
-            return ours
+            return public
     spelled = f"{name}.{overload}" if overload else name
     return spelled.replace("::", ".") if is_operator(spelled) else name.removeprefix(_NATIVE_AUTOGRAD)
 

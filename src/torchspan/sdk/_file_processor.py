@@ -212,7 +212,7 @@ class RunFileProcessor(SpanProcessor):
         self._write_waiting()
 
     def _encode_operators(self) -> None:
-        with self._encoding:  # whoever waits here has all of them written afterwards
+        with self._encoding:  # a thread that waits here writes all of them afterwards
             while self._operators:
                 operators, root = self._operators.popleft()
                 try:

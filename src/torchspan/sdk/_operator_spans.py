@@ -249,8 +249,8 @@ class OperatorSpanProcessor(SpanProcessor):
                     continue
                 root, operators = waiting
                 self._taken += operators.count
-                made: list[ReadableSpan] = self._boundary.attempt(list, spans(operators, root)) or []
-                for span in made:
+                members: list[ReadableSpan] = self._boundary.attempt(list, spans(operators, root)) or []
+                for span in members:
                     batch.append(span)
                     if len(batch) == BATCH:
                         self._export(batch)

@@ -64,9 +64,10 @@ class WholeTrace:
 def whole_traces(drawing: Drawing) -> list[WholeTrace]:
     """The traces of a drawing, section by section, in the order of their start.
 
-    A drawing has the parts of a run apart, and its span nowhere. Here each span is in one trace.
+    A drawing has the parts of a run apart, and its span nowhere. Here each span is in one trace, operators included.
     """
-    return [trace for section in drawing.sections for trace in _of_section(section)]
+    sections = (drawing.with_operators or drawing).sections
+    return [trace for section in sections for trace in _of_section(section)]
 
 
 def _of_section(section: Section) -> Iterator[WholeTrace]:

@@ -247,10 +247,8 @@ class SpanWriter:
             # The SDK's limit drops the oldest events, so that the first index may be below 0.
             first = len(getattr(span, "events", ())) - len(own)
             texts = _whole_texts({**event.attributes, **facts}, [*own, *logged], first)
-        operators = event.scratch.get(OPERATORS)
-        if operators is not None:
-            operators.capture = self._capture
-        return Withheld([self._reduced(occurrence) for occurrence in logged], texts, operators)
+        reduced = [self._reduced(occurrence) for occurrence in logged]
+        return Withheld(reduced, texts, event.scratch.get(OPERATORS))
 
     def _reduced(self, occurrence: Occurrence) -> WithheldEvent:
         """An event as it may leave the process."""

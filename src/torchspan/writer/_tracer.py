@@ -75,7 +75,8 @@ class TracerSource:
                 tracer.id_generator = IDS  # a custom generator stays: a backend may prescribe ids
             self._tracer, self._provider = tracer, provider
             SERVER_SPANS.watch(provider)
-            if self._holds is not None and not isinstance(provider, ProxyTracerProvider):
+            # Below `torchspan run` spans of a program without a provider go to that of `run`.
+            if self._holds is not None and (make is not None or not isinstance(provider, ProxyTracerProvider)):
                 rules = rules_of(tracer)
                 self._holds(None if rules is None else rules())
         return self._tracer
