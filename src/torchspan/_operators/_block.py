@@ -77,7 +77,9 @@ class operators:  # noqa: N801 - it is used as a function is
             return self
         engine = RUNNING.engine
         if engine is not None:
-            event = None if _is_in_coroutine() else engine.open(phase.OPERATORS, self._limits())
+            event = None
+            if not _is_in_coroutine():
+                event = _dynamo_safety.undisturbed(engine.open, phase.OPERATORS, self._limits())
             self._open.append((engine, event))
         return self
 
@@ -88,7 +90,7 @@ class operators:  # noqa: N801 - it is used as a function is
             return
         engine, event = self._open.pop()
         if event is not None:
-            engine.close(event, error)
+            _dynamo_safety.undisturbed(engine.close, event, error)
 
     def _limits(self) -> dict[str, object]:
         return {
@@ -123,6 +125,8 @@ class operators:  # noqa: N801 - it is used as a function is
             with operators(depth=self._depth, min_duration=self._min_duration, shapes=self._shapes):
                 return function(*args, **kwargs)
 
+        # Dynamo reads the function itself.
+        recorded._torchdynamo_inline = function  # type: ignore[attr-defined]
         return recorded
 
 
@@ -147,3 +151,6 @@ def _is_in_coroutine() -> bool:
             semconv.identifier(frame.f_code.co_name),
         )
     return True
+
+
+_dynamo_safety.register_with_dynamo()
