@@ -44,11 +44,13 @@ ALLOWED = {
     "views": VOCABULARY | {"answers", "comparison", "traces"},
     "comparison": VOCABULARY | {"answers", "traces"},
     "propagation": {"_context", "_files", "_sampling", "_base", "_launched", "environment_variables"},
+    "native": {"_base", "_files", "_version", "environment_variables"},
+    "_operators": {"_base", "_dynamo_safety", "engine", "phase", "redaction", "semconv"},
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
     "batching": VOCABULARY | {"_base", "engine"},
     "_bridge": {"_sampling", "_base", "_launched", "_settings", "adapters", "engine", "environment_variables"}
-    | {"phase", "redaction", "semconv", "subscribers", "writer"},
+    | {"_operators", "native", "phase", "redaction", "semconv", "subscribers", "writer"},
     "instrumentor": {
         "_base",
         "_sampling",
@@ -70,10 +72,11 @@ ALLOWED = {
         "_version",
         "adapters",
         "environment_variables",
+        "native",
         "probes",
     }
     | {"answers", "comparison", "inputs", "redaction", "sdk", "testing", "traces", "views"},
-    "__init__": {"_base", "_version", "batching", "instrumentor"},
+    "__init__": {"_base", "_operators", "_version", "batching", "instrumentor"},
     "__main__": {"cli"},
     "_version": set(),
     "environment_variables": set(),

@@ -29,7 +29,7 @@ _SOURCES = {Source.FILE: "the configuration file", Source.DEFAULT: "the default"
 
 def settings(context: Context) -> Iterator[Check]:
     """Each setting as a program gets it that gives no argument: option of the file, variable, default."""
-    for row in resolved({}, file=_options(context), environment=context.environment):
+    for row in resolved({}, file=file_options(context), environment=context.environment):
         if isinstance(row.setting, Setting):
             # As text where JSON has no such value.
             plain = row.value if isinstance(row.value, (bool, int, float, str, type(None))) else str(row.value)
@@ -41,7 +41,8 @@ def settings(context: Context) -> Iterator[Check]:
         yield _check(row, name, value or "not set", value or None)
 
 
-def _options(context: Context) -> dict[str, Any]:
+def file_options(context: Context) -> dict[str, Any]:
+    """The settings in the configuration file."""
     options = None if context.file is None else context.file.options()
     return {} if options is None else {name: value for name, value in options.items() if name != "enabled"}
 
@@ -59,7 +60,9 @@ def unknown(context: Context) -> Iterator[Check]:
     """Variables and options that torchspan does not have: misspelled, most of them."""
     name, names = "settings.unknown", [row.name for row in SETTINGS]
     variables = unknown_variables(context.environment)
-    options = {str(name): closest(str(name)[:LONGEST_NAME], names) for name in _options(context) if name not in names}
+    options = {
+        str(name): closest(str(name)[:LONGEST_NAME], names) for name in file_options(context) if name not in names
+    }
     if not variables and not options:
         yield Check(name, State.OK, "Every TORCHSPAN_ variable and option is known.")
         return
