@@ -12,6 +12,7 @@ SCRIPTS = (
     "hot_path.py",
     "sampling.py",
     "callbacks.py",
+    "operators.py",
     "messages.py",
     "start_up.py",
     "export_and_show.py",
