@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What recording PyTorch's operators costs: operators that run, roots that begin and end, and operators that leave.
+"""What recording PyTorch's operators costs: operators that run, blocks, and operators that become JSON and OTLP.
 
-Processor time of the thread, in which others do not appear. Operators: everything takes turns. Each loop below a root is compared with the mean of the bare loops before and
-after it, and the median of all rounds counts. One row compares bare loops with bare loops: a miss by less than that decides
-nothing. What leaves is measured without others, and the fastest round counts.
+All figures are processor time of the thread. A loop with a root is compared with the mean of the bare loops before and after it,
+and the median of all rounds counts. Bare loops are compared in the same way: what they differ by decides nothing. Of roots and of
+what leaves, the fastest round counts.
 
-The library is built first, if none fits. What a start costs in which nothing is recorded is in start_up.py.
+The library is built first, if none fits. `start_up.py` and `hot_path.py` have the rows for programs that record no operators.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import timeit
+from functools import partial
 
 import torch
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -38,8 +39,8 @@ DEPTH, MIN_NS = 2, 1_000
 ROUNDS, ADDS, FORWARDS = 400, 300, 30
 """Short rounds: one in many then falls between two interruptions."""
 PROFILES = 40
-PROFILED = (1, 100)
-"""Forwards in one block and in one profile."""
+PROFILED = ((1, 10), (100, 1))
+"""Forwards in one block and in one profile, and how many blocks follow each other."""
 EMPTY_ROOTS = 500
 """Of 1,024 that the library has place for."""
 TRACE_ID = bytes(range(16))
@@ -88,19 +89,22 @@ def root_elsewhere(library):
         thread.join()
 
 
-def timer_of(function):
-    return timeit.Timer(function, timer=time.thread_time)
+def seconds(function, count):
+    """Seconds of a loop, after a few calls that fill the processor's caches again."""
+    timer = timeit.Timer(function, timer=time.thread_time)
+    timer.timeit(count // 10)
+    return timer.timeit(count)
 
 
-def ratios(timer, count, surroundings):
+def ratios(function, count, surroundings):
     """The median ratio of the loop below each of the surroundings and the bare loops before and after it."""
     found = [[] for _ in surroundings]
     for _ in range(ROUNDS):
-        before = timer.timeit(count)
+        before = seconds(function, count)
         for column, around in zip(found, surroundings, strict=True):
             with around():
-                inside = timer.timeit(count)
-            after = timer.timeit(count)
+                inside = seconds(function, count)
+            after = seconds(function, count)
             column.append(2 * inside / (before + after))
             before = after
     return [statistics.median(column) for column in found], before / count * 1e6
@@ -109,11 +113,11 @@ def ratios(timer, count, surroundings):
 def operator_rows(library):
     """Rows: operators that run below a root, and those that run while another thread has one."""
     here, elsewhere = lambda: root(library), lambda: root_elsewhere(library)
-    for what, timer, count, most in (
-        ("torch.add of 4 elements", timer_of(lambda: torch.add(X, X)), ADDS, ADD_RATIO),
-        ("forward of an MLP", timer_of(lambda: MLP(BATCH)), FORWARDS, FORWARD_RATIO),
+    for what, function, count, most in (
+        ("torch.add of 4 elements", lambda: torch.add(X, X), ADDS, ADD_RATIO),
+        ("forward of an MLP", lambda: MLP(BATCH), FORWARDS, FORWARD_RATIO),
     ):
-        (control, unsampled, sampled), bare_us = ratios(timer, count, (contextlib.nullcontext, elsewhere, here))
+        (control, unsampled, sampled), bare_us = ratios(function, count, (contextlib.nullcontext, elsewhere, here))
         yield Row(f"{what} ({bare_us:.2f} us): bare / bare", f"{control:.4f}", "", NO_TARGET)
         yield at_most(f"{what}: not sampled / bare", unsampled, UNSAMPLED_RATIO, abs(control - 1))
         yield at_most(f"{what}: sampled / bare", sampled, most, abs(control - 1))
@@ -125,27 +129,26 @@ def at_most(what, ratio, most, noise):
 
 
 def block_rows():
-    """Rows: a forward in a block of its own, over the bare one and over one in a profile of its own."""
-    for count in PROFILED:
-        columns = [], [], []
-        for _ in range(PROFILES):
-            for column, around in zip(columns, (contextlib.nullcontext, torchspan.operators, cpu_profile), strict=True):
-                start = time.thread_time()
-                with around():
-                    for _ in range(count):
-                        MLP(BATCH)
-                column.append(time.thread_time() - start)
-        bare, block, profiled = columns
-        ratio = statistics.median(one / other for one, other in zip(block, profiled, strict=True))
+    """Rows: forwards in a block, over those in a profile and over those in neither."""
+    for count, repeats in PROFILED:
+        loops = [
+            partial(forwards, around, count) for around in (contextlib.nullcontext, torchspan.operators, cpu_profile)
+        ]
+        rounds = [[seconds(loop, repeats) / repeats * 1e6 for loop in loops] for _ in range(PROFILES)]
+        ratio = statistics.median(block / profiled for _, block, profiled in rounds)
+        profile_us = statistics.median(profiled for *_, profiled in rounds)
+        what = f"forwards of the MLP in one block / in one profile: {count} ({profile_us:,.0f} us)"
+        yield Row(what, f"{ratio:.4f}", f"≤ {PROFILER_RATIO}", ratio <= PROFILER_RATIO)
+        added_us = statistics.median(block - bare for bare, block, _ in rounds)
         yield Row(
-            f"forwards in one block / in one profile: {count} ({statistics.median(profiled) * 1e6:,.0f} us)",
-            f"{ratio:.4f}",
-            f"≤ {PROFILER_RATIO}",
-            ratio <= PROFILER_RATIO,
+            f"what the block adds to them, span and table included: {count}", f"{added_us:,.0f} us", "", NO_TARGET
         )
-        added_us = statistics.median(one - other for one, other in zip(block, bare, strict=True)) * 1e6
-        what = f"what a block adds to its forwards, span and table included: {count}"
-        yield Row(what, f"{added_us:,.0f} us", "", NO_TARGET)
+
+
+def forwards(around, count):
+    with around():
+        for _ in range(count):
+            MLP(BATCH)
 
 
 def cpu_profile():
@@ -154,7 +157,7 @@ def cpu_profile():
 
 def best_us(function, count):
     """Microseconds a call in the fastest round."""
-    return min(timer_of(function).repeat(PROFILES, count)) / count * 1e6
+    return min(seconds(function, count) for _ in range(PROFILES)) / count * 1e6
 
 
 def empty_roots_us(library):
@@ -172,7 +175,7 @@ def empty_roots_us(library):
 
 
 def leaving_rows(library, kept):
-    """Rows: a root alone, and what becomes of the operators of a block."""
+    """Rows: a root alone, and the operators of a block on their way to a file and to an exporter."""
     root_us = min(empty_roots_us(library) for _ in range(PROFILES))
     with torchspan.operators(min_duration=0):
         for _ in range(100):
