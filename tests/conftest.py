@@ -4,6 +4,8 @@
 import gc
 import json
 import os
+import shlex
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from support.needs import Needs
 from support.run_log import RunLog
 from support.steady_spans import SteadySpans
 from support.unmeasured import Unmeasured
-from torchspan import TorchspanInstrumentor, _settings
+from torchspan import TorchspanInstrumentor, _settings, native
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
 os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="torchspan-tests-")
@@ -42,6 +44,32 @@ def summaries(tmp_path_factory, pytestconfig):
     yield
     largest = LARGEST_COMPARED if pytestconfig.getoption("markexpr") else None
     assert list(summaries_of.invalid(tmp_path_factory.getbasetemp(), largest)) == []
+
+
+@pytest.fixture(scope="session")
+def cxx():
+    """The command of the C++ compiler."""
+    named = shlex.split(os.environ.get("CXX", ""))
+    for command in [named] if named else (["c++"], ["g++"], ["clang++"]):
+        if shutil.which(command[0]):
+            return command
+    pytest.skip("no C++ compiler, which builds the library for operators (g++ or clang++)")
+
+
+@pytest.fixture(scope="session")
+def native_library(cxx):
+    """The library that records operators. The processes of a suite, and later suites, share what the first one has built.
+
+    Programs that a test starts find it in the folder for caches.
+    """
+    shared = Path(__file__).resolve().parents[1] / ".cache" / "native-tests"
+    folder = Path(os.environ["XDG_CACHE_HOME"], "torchspan")
+    shared.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / "native").symlink_to(shared)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCHSPAN_NATIVE_BUILD", "on")
+        return native.library()
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ def _module(path):
     """The name of a module as a reader sees it; None for those that need no name of their own."""
     package = path.relative_to(SOURCE).parts[0] if path.is_relative_to(SOURCE) else ""
     name = path.stem.strip("_")
-    return None if path.name == "__init__.py" or package in _PARALLEL else name
+    return None if path.name in {"__init__.py", "__main__.py"} or package in _PARALLEL else name
 
 
 def measured(folder):

@@ -30,7 +30,7 @@ from torchspan.native._manifest import (
 )
 
 COMPILERS = ("c++", "g++", "clang++")
-"""Those that are tried in this order where CXX names none."""
+"""Those that are tried in this order where CXX is not set."""
 
 WRITABLE = f"make the folder writable, or set XDG_CACHE_HOME to another one, and run {COMMAND}"
 INSTALL = f"install g++ 11 or clang++ 14, or a later version, and Python's headers, and run {COMMAND}"

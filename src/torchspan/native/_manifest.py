@@ -142,7 +142,7 @@ class LibraryFolder(NamedTuple):
     owners: frozenset[int]
 
     def check(self, target: TorchBuild) -> Path:
-        """The path of the library, if it fits and nobody else may have written it. Raises UnavailableError."""
+        """The path of the library, if it fits and no other user may have written it. Raises UnavailableError."""
         folder = self.folders[0]
         try:
             self.check_folders()
@@ -151,7 +151,7 @@ class LibraryFolder(NamedTuple):
         try:
             manifest = json.loads(self._read(folder / MANIFEST))
             library = digest(self._read(folder / LIBRARY))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise UnavailableError(f"the library in {folder} is not complete") from error
         difference = target.difference(manifest) if isinstance(manifest, dict) else "its manifest is not one"
         if difference is None and manifest.get("library") != library:
