@@ -241,7 +241,6 @@ OPERATORS = Phase(
     "that run in it are recorded.",
     keep=False,
     room=_DETAIL,
-    folded=Folded.below("torchspan.operators"),
 )
 IMPORT = Phase(
     "torchspan.import",

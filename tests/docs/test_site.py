@@ -31,6 +31,7 @@ INTERNAL = {
     "torchspan.cli",  # docs/reference/cli.md
     "torchspan.engine",
     "torchspan.instrumentor",  # `torchspan.instrument`
+    "torchspan.native",  # `python -m torchspan.native`
     "torchspan.probes",
     "torchspan.propagation",
     "torchspan.redaction",

@@ -9,11 +9,8 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/headeronly/version.h>
-
-#include <new>
 
 #include "recording.h"
 #include "templates.h"
@@ -214,25 +211,25 @@ PyObject* end(PyObject*, PyObject* number) {
   Py_RETURN_NONE;
 }
 
+// The list with `item`, whose reference it takes; nullptr with an exception if one of them is missing.
+PyObject* appended(PyObject* list, PyObject* item) {
+  if (!list || !item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+  Py_XDECREF(item);
+  return list;
+}
+
 PyObject* shapes_of(const std::vector<torchspan::Shapes>& shapes) {
   PyObject* list = PyList_New(0);
   for (const torchspan::Shapes& operators : shapes) {
     PyObject* tensors = PyList_New(0);
-    const int32_t* size_of = operators.sizes;
-    for (const auto* tensor = operators.tensors; list && tensors && tensor != operators.tensors + operators.count; ++tensor) {
+    const int32_t* size = operators.sizes;
+    for (const auto* tensor = operators.tensors; tensor != operators.tensors + operators.count; ++tensor) {
       PyObject* sizes = PyList_New(0);
-      for (uint32_t place = 0; sizes && place < tensor->dimensions; ++place) {
-        PyObject* size = PyLong_FromLong(*size_of++);
-        if (!size || PyList_Append(sizes, size) < 0) Py_CLEAR(sizes);
-        Py_XDECREF(size);
-      }
-      PyObject* row = sizes ? Py_BuildValue("(sN)", c10::toString(static_cast<c10::ScalarType>(tensor->type)), sizes) : nullptr;
-      if (!row || PyList_Append(tensors, row) < 0) Py_CLEAR(tensors);
-      Py_XDECREF(row);
+      for (const int32_t* end = size + tensor->dimensions; size != end; ++size) sizes = appended(sizes, PyLong_FromLong(*size));
+      const char* type = c10::toString(static_cast<c10::ScalarType>(tensor->type));
+      tensors = appended(tensors, sizes ? Py_BuildValue("(sN)", type, sizes) : nullptr);
     }
-    if (!tensors || PyList_Append(list, tensors) < 0) Py_CLEAR(list);
-    Py_XDECREF(tensors);
-    if (!list) return nullptr;
+    list = appended(list, tensors);
   }
   return list;
 }
@@ -258,11 +255,8 @@ PyObject* finish(PyObject*, PyObject* arguments) {
   Py_END_ALLOW_THREADS
   PyObject* shapes = has_shapes ? shapes_of(finished.shapes) : Py_NewRef(Py_None);
   PyObject* table = PyList_New(0);
-  for (const auto& [name, row] : finished.table) {
-    PyObject* entry = Py_BuildValue("(IKKKK)", static_cast<unsigned>(name), row.count, row.total, row.self, row.longest);
-    if (!entry || !table || PyList_Append(table, entry) < 0) Py_CLEAR(table);
-    Py_XDECREF(entry);
-  }
+  for (const auto& [name, row] : finished.table)
+    table = appended(table, Py_BuildValue("(IKKKK)", static_cast<unsigned>(name), row.count, row.total, row.self, row.longest));
   if (!table || !shapes) return Py_XDECREF(table), Py_XDECREF(shapes), nullptr;
   return Py_BuildValue("(NNNNKKK)", bytes_of(finished.events), bytes_of(finished.links), shapes, table,
                        static_cast<unsigned long long>(finished.count),
@@ -277,10 +271,8 @@ PyObject* names(PyObject*, PyObject* first) {
   for (const std::string& text : Recorder::get().names(from)) {
     const size_t split = std::min(text.find('\0'), text.size());
     const std::string overload = text.substr(std::min(split + 1, text.size()));
-    PyObject* row = Py_BuildValue("(y#y#)", text.data(), static_cast<Py_ssize_t>(split), overload.data(),
-                                  static_cast<Py_ssize_t>(overload.size()));
-    if (!row || !list || PyList_Append(list, row) < 0) Py_CLEAR(list);
-    Py_XDECREF(row);
+    list = appended(list, Py_BuildValue("(y#y#)", text.data(), static_cast<Py_ssize_t>(split), overload.data(),
+                                        static_cast<Py_ssize_t>(overload.size())));
   }
   return list;
 }
@@ -312,11 +304,7 @@ PyObject* missing(PyObject*, PyObject* arguments) {
     if (!templates().has(key)) keys.insert(key);
   }
   PyObject* list = PyList_New(0);
-  for (uint32_t key : keys) {
-    PyObject* number = PyLong_FromUnsignedLong(key);
-    if (!number || !list || PyList_Append(list, number) < 0) Py_CLEAR(list);
-    Py_XDECREF(number);
-  }
+  for (uint32_t key : keys) list = appended(list, PyLong_FromUnsignedLong(key));
   return list;
 }
 

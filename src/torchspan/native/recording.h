@@ -338,7 +338,7 @@ class Recorder {
     for (size_t probe = 0; probe < kProbes; ++probe) {
       Slot& slot = slots_[(handle + probe) % kSlots];
       uint64_t none = 0;
-      if (slot.handle.load(std::memory_order_relaxed) == 0 && slot.handle.compare_exchange_strong(none, kTaken)) {
+      if (slot.handle.load(std::memory_order_relaxed) == 0 && slot.handle.compare_exchange_strong(none, ~uint64_t{0})) {
         slot.root.store(root, std::memory_order_relaxed);
         slot.handle.store(handle, std::memory_order_release);
         return;
@@ -512,7 +512,6 @@ class Recorder {
   struct Slot { std::atomic<uint64_t> handle{0}; std::atomic<Root*> root{nullptr}; };
   struct Forward { uint64_t id; uint32_t root; bool is_span; std::array<char, 16> trace; };
   static constexpr size_t kSlots = 4 * kRoots, kProbes = 32, kIdents = size_t{1} << 16;
-  static constexpr uint64_t kTaken = ~uint64_t{0};
 
   Recorder() : roots_(new Root[kRoots]), slots_(new Slot[kSlots]), key_(random()) {
     ticks_.measure(Ticks::is_counter());
