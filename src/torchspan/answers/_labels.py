@@ -12,7 +12,7 @@ from torchspan.answers import _frame_answer
 from torchspan.answers._attributes import number, numbers, operator, strings
 from torchspan.answers._built_engines import engine_name
 from torchspan.answers.lines import Style
-from torchspan.answers.recorded_operators import operator_rows, operators_line
+from torchspan.answers.operator_table import operator_rows, operators_line
 from torchspan.answers.units import duration, plural, size, times
 from torchspan.traces import Node, Span, UnfinishedSpan
 

@@ -15,7 +15,7 @@ from torchspan.answers._labels import SEPARATOR, Fact
 from torchspan.answers._scene import Scene
 from torchspan.answers._stages import own_time
 from torchspan.answers.lines import Line, Style, broken, cells, flowed, pad, shorten
-from torchspan.answers.recorded_operators import operators_line
+from torchspan.answers.operator_table import operators_line
 from torchspan.answers.units import duration, moment, plural, size, times
 from torchspan.traces import Attributes, Node, Trace
 

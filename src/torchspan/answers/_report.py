@@ -36,7 +36,7 @@ from torchspan.answers._stages import stages
 from torchspan.answers._time_split import TimeSplit
 from torchspan.answers.drawing import Drawing
 from torchspan.answers.html import IN_NOTEBOOK, first_screen
-from torchspan.answers.recorded_operators import operator_times
+from torchspan.answers.operator_table import operator_times
 from torchspan.answers.whole_texts import with_texts
 from torchspan.traces import Run, Searchable, Span, Trace, TraceFile
 from torchspan.traces import read as read_traces

@@ -15,8 +15,8 @@ from torchspan.answers._stages import covered_ns, is_wait
 from torchspan.answers._time_split import TimeSplit
 from torchspan.answers.first_screen import MOST_ROWS, table
 from torchspan.answers.lines import Line, Style, broken, cells, shorten
+from torchspan.answers.operator_table import without_operators
 from torchspan.answers.printable_spans import printable_spans
-from torchspan.answers.recorded_operators import without_operators
 from torchspan.answers.units import duration, plural, share
 from torchspan.traces import Node, Run, Span, Trace, by_run, trees
 

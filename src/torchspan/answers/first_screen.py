@@ -15,7 +15,7 @@ from torchspan.answers._kinds_of_answer import Answer, CacheResult, Failure, Fal
 from torchspan.answers._stages import LARGEST, advice_about
 from torchspan.answers._wording import listed, words
 from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowed, pad, shorten
-from torchspan.answers.recorded_operators import operators_line
+from torchspan.answers.operator_table import operators_line
 from torchspan.answers.units import duration, plural, times
 
 MOST_ROWS = 10

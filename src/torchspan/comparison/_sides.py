@@ -17,7 +17,7 @@ from typing import NamedTuple
 from torchspan import phase, semconv
 from torchspan.answers._attributes import strings
 from torchspan.answers._compiled import Compiled, compiled
-from torchspan.answers.recorded_operators import operator_rows, without_operators
+from torchspan.answers.operator_table import operator_rows, without_operators
 from torchspan.answers.units import plural
 from torchspan.answers.whole_texts import with_texts
 from torchspan.comparison._exact_test import MOST
