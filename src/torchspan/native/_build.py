@@ -14,7 +14,7 @@ import subprocess
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from torchspan._version import __version__
@@ -58,7 +58,8 @@ def build(target: TorchBuild, progress: Callable[[str], object] = lambda _line: 
         for outer in reversed(place.folders[1:]):
             outer.mkdir(mode=0o700, parents=True, exist_ok=True)
         place._replace(folders=place.folders[1:]).check_folders()
-        with _alone(parent), contextlib.ExitStack() as undo:
+        with (parent / "lock").open("wb") as lock, contextlib.ExitStack() as undo:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             with contextlib.suppress(UnavailableError):
                 path = place.check(target)
                 progress(f"The library for PyTorch {target.torch} is built: {path}")
@@ -78,16 +79,8 @@ def build(target: TorchBuild, progress: Callable[[str], object] = lambda _line: 
             return place.check(target)
     except OSError as error:
         raise UnavailableError(
-            f"the library cannot be written: {error.strerror}: {error.filename or parent}", WRITABLE
+            f"the library cannot be written: {error.strerror}: {error.filename or folder}", WRITABLE
         ) from error
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Waits until no other process builds in the folder."""
-    with (folder / "lock").open("wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _compile(path: Path, target: TorchBuild, progress: Callable[[str], object]) -> None:

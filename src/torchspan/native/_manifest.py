@@ -107,20 +107,12 @@ class TorchBuild(NamedTuple):
             raise UnavailableError("the library needs Linux", "do without operators")
         try:
             header = digest((folder / "include/ATen/record_function.h").read_bytes())
-            source = digest(*((SOURCE_FOLDER / name).read_bytes() for name in SOURCES))
+            source = digest("".join(digest((SOURCE_FOLDER / name).read_bytes()) for name in SOURCES).encode())
         except OSError as error:
             raise UnavailableError(
                 f"{error.filename} cannot be read ({error.strerror})", "install its package again"
             ) from error
         return cls(torch, git_version, bool(cxx11_abi), header, source, f"{platform.system()} {platform.machine()}")
-
-    @property
-    def folder(self) -> Path:
-        """Where its library lies in this user's folder for caches. Raises UnavailableError for a user without one."""
-        folder = caches()
-        if folder is None:
-            raise UnavailableError("this user has no folder for caches", "set XDG_CACHE_HOME")
-        return folder / "native" / digest(json.dumps(self).encode())[:32]
 
     def difference(self, manifest: dict[str, Any]) -> str | None:
         """The first difference from the target in a manifest, as a clause; None if there is none."""
@@ -192,9 +184,13 @@ def fitting(target: TorchBuild) -> Path:
 
 
 def in_caches(target: TorchBuild) -> LibraryFolder:
-    """The place of the library that this user builds. Raises UnavailableError for a user without a folder for caches."""
-    folder = target.folder
-    return LibraryFolder((folder, *folder.parents[:2]), frozenset({os.geteuid()}))
+    """Where this user's library for a target lies once it is built. Raises UnavailableError for a user without a folder for caches."""
+    folder = caches()
+    if folder is None:
+        raise UnavailableError("this user has no folder for caches", "set XDG_CACHE_HOME")
+    libraries = folder / "native"
+    key = digest(json.dumps(target).encode())[:32]
+    return LibraryFolder((libraries / key, libraries, folder), frozenset({os.geteuid()}))
 
 
 def check_installed() -> str | None:
@@ -206,11 +202,9 @@ def check_installed() -> str | None:
     return target.torch
 
 
-def digest(*parts: bytes) -> str:
-    """SHA-256 as 64 hexadecimal digits. More than one part: that of their digests."""
-    if len(parts) == 1:
-        return hashlib.sha256(parts[0]).hexdigest()
-    return digest("".join(map(digest, parts)).encode())
+def digest(content: bytes) -> str:
+    """SHA-256 as 64 hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def _places(target: TorchBuild) -> Iterator[LibraryFolder]:
