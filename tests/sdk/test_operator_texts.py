@@ -6,7 +6,7 @@ import os
 import threading
 
 import pytest
-import torch  # noqa: F401 - its registry says which names are operators
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.sdk.resources import Resource
@@ -28,6 +28,8 @@ from support.operator_records import (
     recorded,
     run,
 )
+from torchspan._base.recorded_operators import RecordedOperators
+from torchspan.redaction.operator_text import operator_name
 from torchspan.sdk import RunFileProcessor, _file_processor
 from torchspan.sdk._operator_spans import spans_with_texts
 from torchspan.sdk._operator_texts import encoded
@@ -126,6 +128,28 @@ def test_a_template_is_made_once_for_a_name_its_flags_and_who_may_get_it(library
     for _ in range(3):
         encoded(operators, root_with(), Encoder(), with_texts=False)
     assert asked in ([], [REGION])  # the C++ library may know it from another test
+
+
+@pytest.mark.parametrize("with_shapes", [False, True])
+def test_what_the_library_recorded_of_a_training_step_is_the_text_of_the_encoder(native_library, with_shapes):
+    model, x = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()), torch.ones(2, 4)
+    number = native_library.begin(3, 0, with_shapes)
+    with torch.profiler.record_function("the patient of room 7"):
+        model(x).sum().backward()
+    native_library.end(number)
+    events, links, shapes, *_ = native_library.finish(number, (1).to_bytes(16, "big"), 0xCD)
+    names = [operator_name(name.decode(), overload.decode()) for name, overload in native_library.names(0)]
+    operators = RecordedOperators(
+        events, links, shapes, OFFSET_NS, native_library, names.__getitem__, "local" if with_shapes else "none"
+    )
+    written = lines([encoded(operators, root_with(), Encoder(), with_texts=with_shapes)])
+    assert written == one_by_one(operators, root_with(), with_texts=with_shapes)
+    spans = json.loads(written)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert {"torch.operator aten.linear", "torch.operator AddmmBackward0", "torch.operator ?"} <= {
+        span["name"] for span in spans
+    }
+    assert any("links" in span for span in spans)
+    assert (b"patient" in written) is with_shapes
 
 
 # --- the file of a run ------------------------------------------------------------------------------------------------

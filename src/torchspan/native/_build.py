@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -35,6 +36,9 @@ COMPILERS = ("c++", "g++", "clang++")
 WRITABLE = f"make the folder writable, or set XDG_CACHE_HOME to another one, and run {COMMAND}"
 INSTALL = f"install g++ 11 or clang++ 14, or a later version, and Python's headers, and run {COMMAND}"
 
+_REASON = re.compile(r"error:|cannot find|undefined reference")
+"""What a line of a compiler or linker contains that says why. The linker's comes before the compiler's own `error:`."""
+
 
 def build(target: TorchBuild, progress: Callable[[str], object] = lambda _line: None) -> Path:
     """The path of the library for the imported PyTorch in this user's folder for caches. It is built where none fits there.
@@ -59,6 +63,8 @@ def build(target: TorchBuild, progress: Callable[[str], object] = lambda _line: 
                 path = place.check(target)
                 progress(f"The library for PyTorch {target.torch} is built: {path}")
                 return path
+            for abandoned in parent.glob("new-*"):  # by a builder that was killed
+                shutil.rmtree(abandoned, ignore_errors=True)
             new = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="new-", dir=parent)), folder.name)
             new.mkdir(mode=0o700)
             _compile(new / LIBRARY, target, progress)
@@ -72,7 +78,7 @@ def build(target: TorchBuild, progress: Callable[[str], object] = lambda _line: 
             return place.check(target)
     except OSError as error:
         raise UnavailableError(
-            f"the library cannot be written: {error.strerror}: {error.filename}", WRITABLE
+            f"the library cannot be written: {error.strerror}: {error.filename or parent}", WRITABLE
         ) from error
 
 
@@ -99,19 +105,25 @@ def _compile(path: Path, target: TorchBuild, progress: Callable[[str], object]) 
     ]
     progress(f"Building the library for PyTorch {target.torch} with {shlex.join(compiler)} (10 to 30 seconds) ...")
     start = time.monotonic()
-    result = subprocess.run(
-        command, env={**os.environ, "LC_ALL": "C"}, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
+    try:
+        result = subprocess.run(
+            command, env={**os.environ, "LC_ALL": "C"}, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+    except OSError as error:
+        raise UnavailableError(f"{compiler[0]} cannot be started ({error.strerror})", INSTALL) from error
     if result.returncode:
         lines = result.stderr.decode("utf-8", "replace").splitlines() or [f"exit status {result.returncode}"]
-        reason = next((line for line in lines if "error" in line), lines[-1])
+        reason = next((line for line in lines if _REASON.search(line)), lines[-1])
         raise UnavailableError(f"{compiler[0]} cannot compile the library: {reason.strip()}", INSTALL)
     progress(f"Built in {time.monotonic() - start:.0f} s, {path.stat().st_size / 1000:.0f} kB.")
 
 
 def _compiler() -> list[str]:
     """CXX with its arguments, or the first compiler on the path. Raises UnavailableError."""
-    named = shlex.split(os.environ.get("CXX", ""))
+    try:
+        named = shlex.split(os.environ.get("CXX", ""))
+    except ValueError as error:
+        raise UnavailableError(f"CXX is not a command ({error})", INSTALL) from error
     for command in [named] if named else [[name] for name in COMPILERS]:
         if shutil.which(command[0]):
             return command

@@ -31,7 +31,7 @@ def load() -> Any:
             raise
         from torchspan.native._build import build
 
-        logger.warning("torchspan builds its library for operators (%s=on): %s", TORCHSPAN_NATIVE_BUILD, error)
+        logger.warning("torchspan builds its library for operators (%s=on): %s", TORCHSPAN_NATIVE_BUILD, error.reason)
         path = build(target)
     spec = spec_from_file_location(_NAME, path, loader=ExtensionFileLoader(_NAME, str(path)))
     if spec is None:

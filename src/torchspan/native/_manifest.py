@@ -110,7 +110,7 @@ class TorchBuild(NamedTuple):
             source = digest(*((SOURCE_FOLDER / name).read_bytes() for name in SOURCES))
         except OSError as error:
             raise UnavailableError(
-                f"{error.filename} cannot be read ({error.strerror}); install the package again"
+                f"{error.filename} cannot be read ({error.strerror})", "install its package again"
             ) from error
         return cls(torch, git_version, bool(cxx11_abi), header, source, f"{platform.system()} {platform.machine()}")
 
@@ -221,4 +221,5 @@ def _places(target: TorchBuild) -> Iterator[LibraryFolder]:
 
 
 def _short(value: object) -> str:
-    return str(value)[:12] if isinstance(value, str) and re.fullmatch(r"[0-9a-f]{40,}", value) else str(value)
+    text = " ".join(str(value).split())
+    return text[: 12 if re.fullmatch(r"[0-9a-f]{40,}", text) else 80]

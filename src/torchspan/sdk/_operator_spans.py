@@ -61,8 +61,9 @@ def spans_with_texts(
     own = root.get_span_context()
     if own is None:
         return
-    trace_flags, shapes, offset_ns = own.trace_flags, operators.shapes, operators.offset_ns
+    trace_id, trace_flags, state = own.trace_id, own.trace_flags, own.trace_state
     resource, scope = root.resource, root.instrumentation_scope
+    shapes, offset_ns = operators.shapes, operators.offset_ns
     for number, record in enumerate(EVENT.iter_unpack(operators.events)):
         start, end, span_id, parent_id, link_id, thread, _, name, flags, _, link = record
         look = _look(operators.name, operators.capture, name, flags & (FAILED | _SCOPE))
@@ -76,8 +77,8 @@ def spans_with_texts(
             links.append(Link(SpanContext(linked_trace, link_id, is_remote=False, trace_flags=trace_flags)))
         span = ReadableSpan(
             look.name,
-            SpanContext(own.trace_id, span_id, False, trace_flags, own.trace_state),
-            parent=SpanContext(own.trace_id, parent_id, False, trace_flags, own.trace_state),
+            SpanContext(trace_id, span_id, False, trace_flags, state),
+            parent=SpanContext(trace_id, parent_id, False, trace_flags, state),
             resource=resource,
             attributes={**look.attributes, **semconv.emitted(facts)} if facts else look.attributes,
             links=links,
