@@ -107,7 +107,9 @@ def run(native_library, tmp_path_factory):
         "app.py",
     ]
     environment = {**unmeasured(), "OTEL_TRACES_EXPORTER": "console"}
-    done = subprocess.run(command, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     return read(folder / "run.jsonl"), done.stdout
 
