@@ -12,7 +12,6 @@ import torch
 import torchspan
 from support.forked import in_forked_child
 from support.operators import BLOCK, children, names, operators, recording, table
-from torchspan import instrumentor
 
 pytestmark = pytest.mark.usefixtures("native_library")
 
@@ -244,21 +243,6 @@ def test_a_wall_clock_that_is_set_back_does_not_change_the_durations_of_operator
 
 
 # --- what ends a block --------------------------------------------------------------------------------------------------
-def test_uninstrument_inside_a_block_ends_the_recording_and_raises_nothing(native_library):
-    late = native_library.counts()["late"]
-    with recording() as trace:
-        with torchspan.operators(depth=1, min_duration=0):
-            ONES.sin()
-            torchspan.uninstrument()
-            ONES.cos()
-        ONES.tan()
-        instrumentor.instrument()
-        with torchspan.operators(depth=1, min_duration=0):
-            ONES.exp()
-    assert all(set(table(span)) <= {"aten.sin", "aten.cos"} for span in trace.find(BLOCK))
-    assert native_library.counts()["late"] == late
-
-
 def test_an_interrupt_inside_a_block_is_the_programs():
     error = KeyboardInterrupt()
     with recording() as trace:

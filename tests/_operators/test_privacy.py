@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who gets the names of the program's ranges and operators."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import torchspan
-from support.operators import BLOCK, operators
+from support.child import unmeasured
+from support.operators import BLOCK, names, operators
 from torchspan.sdk import OperatorSpanProcessor
 from torchspan.testing import capture
+from torchspan.traces import read
 
 SECRET = "ulterior secret of the program"
 
@@ -70,6 +75,54 @@ def test_nothing_else_that_is_exported_has_the_name(ranges, setting):
 
 def test_names_of_operators_are_the_same_for_all(ranges):
     for trace, exported in ranges.values():
-        names = {"aten.ones", "aten.sin"}
-        assert {span.attributes["torch.operator.name"] for span in exported} >= names
-        assert {span.attributes["torch.operator.name"] for span in operators(trace)} >= names
+        expected = {"aten.ones", "aten.sin"}
+        assert {span.attributes["torch.operator.name"] for span in exported} >= expected
+        assert {span.attributes["torch.operator.name"] for span in operators(trace)} >= expected
+
+
+# --- a program that `torchspan run` runs --------------------------------------------------------------------------------
+PROGRAM = """\
+import torch, torchspan
+with torchspan.operators(min_duration=0):
+    with torch.profiler.record_function("ulterior secret of the program"):
+        torch.ones(3).sin()
+"""
+
+
+@pytest.fixture(scope="module")
+def run(native_library, tmp_path_factory):
+    """The traces of the user's own file, and what the program printed, spans of an exporter among that."""
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "app.py").write_text(PROGRAM, encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "torchspan",
+        "run",
+        "--quiet",
+        "--output",
+        "run.jsonl",
+        "--",
+        sys.executable,
+        "app.py",
+    ]
+    environment = {**unmeasured(), "OTEL_TRACES_EXPORTER": "console"}
+    done = subprocess.run(
+        command, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return read(folder / "run.jsonl"), done.stdout
+
+
+def test_the_file_of_a_run_has_the_operators_and_the_whole_name_of_the_range(run):
+    captured, _ = run
+    assert names(operators(captured))[:1] == ["?"]
+    assert {"aten.ones", "aten.sin"} <= set(names(operators(captured)))
+    assert [span.texts for span in operators(captured) if span.texts] == [{"torch.operator.name": SECRET}]
+
+
+def test_an_exporter_of_a_run_gets_the_operators_without_the_name_of_the_range(run):
+    _, printed = run
+    assert '"name": "torch.operator aten.sin"' in printed
+    assert '"name": "torch.operator ?"' in printed
+    assert SECRET not in printed

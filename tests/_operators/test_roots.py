@@ -160,6 +160,26 @@ def test_each_root_that_is_begun_is_ended_and_finished_once(calls):
     assert {number for name, number in calls if name == "end"} == set(begun)
 
 
+def test_uninstrument_inside_a_block_ends_its_root_at_the_end_of_the_block(calls):
+    with recording() as trace, torchspan.operators(depth=1):
+        ONES.sin()
+        torchspan.uninstrument()
+        assert torch.equal(ONES.relu(), ONES)
+    begun = [number for name, number in calls if name == "begin"]
+    assert len(begun) == 1
+    assert ("end", begun[0]) in calls
+    assert ("finish", begun[0]) in calls
+    assert {"aten.sin"} <= set(table(trace.one(BLOCK)))
+
+
+def test_a_block_after_instrumenting_again_records_its_own_operators():
+    with recording(), torchspan.operators(depth=1):
+        torchspan.uninstrument()
+    with recording() as trace, torchspan.operators(depth=1):
+        ONES.sin()
+    assert table(trace.one(BLOCK)) == {"aten.sin": 1}
+
+
 def test_after_a_root_operators_belong_to_no_one(native_library):
     with recording() as trace:
         with torchspan.operators(depth=1):

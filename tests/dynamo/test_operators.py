@@ -24,7 +24,7 @@ BACKENDS = ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.slo
 
 @pytest.fixture(autouse=True)
 def dynamo():
-    """Nothing has been compiled yet, and the bridge is off."""
+    """Nothing has been compiled yet."""
     with clean_dynamo(), not_collected():
         yield torch._dynamo
 
