@@ -92,7 +92,7 @@ def root_elsewhere(library):
 def seconds(function, count):
     """Seconds of a loop, after a few calls that fill the processor's caches again."""
     timer = timeit.Timer(function, timer=time.thread_time)
-    timer.timeit(count // 10)
+    timer.timeit(count // 3)
     return timer.timeit(count)
 
 
@@ -114,8 +114,8 @@ def operator_rows(library):
     """Rows: operators that run below a root, and those that run while another thread has one."""
     here, elsewhere = lambda: root(library), lambda: root_elsewhere(library)
     for what, function, count, most in (
-        ("torch.add of 4 elements", lambda: torch.add(X, X), ADDS, ADD_RATIO),
-        ("forward of an MLP", lambda: MLP(BATCH), FORWARDS, FORWARD_RATIO),
+        ("torch.add of 4 elements", partial(torch.add, X, X), ADDS, ADD_RATIO),
+        ("forward of an MLP", partial(MLP, BATCH), FORWARDS, FORWARD_RATIO),
     ):
         (control, unsampled, sampled), bare_us = ratios(function, count, (contextlib.nullcontext, elsewhere, here))
         yield Row(f"{what} ({bare_us:.2f} us): bare / bare", f"{control:.4f}", "", NO_TARGET)
