@@ -85,7 +85,10 @@ def test_no_metric_has_the_unit_of_ratios():
 
 
 def test_every_rate_limited_phase_declares_the_keys_under_which_its_work_is_folded():
-    limited = {each.name for each in phase.PHASES if not each.keep} - {phase.BATCH.name, phase.OPERATORS.name}  # the program asks for each
+    limited = {each.name for each in phase.PHASES if not each.keep} - {
+        phase.BATCH.name,
+        phase.OPERATORS.name,
+    }  # the program asks for each
     assert {each.name for each in phase.PHASES if each.folded} == limited
     assert all(key in TABLE for each in phase.PHASES if each.folded for key in each.folded)
 

@@ -307,12 +307,12 @@ RUN = Phase(
 
 OPERATOR = Phase(
     "torch.operator",
-    "One operator of PyTorch, one function of autograd or TorchScript, or one of PyTorch's own ranges, below a span for "
-    "which operators are recorded (`TORCHSPAN_OPERATORS`); the target is the operator.",
+    "One operator of PyTorch, one function of autograd or TorchScript, or one of PyTorch's own ranges, below a span "
+    "for which operators are recorded (`TORCHSPAN_OPERATORS`); the target is the operator.",
     keep=False,
     has_target=True,
 )
-"""Recorded by PyTorch's callbacks, thousands of times a second: neither callbacks nor observers of torchspan receive it."""
+"""Recorded by callbacks in C++: neither callbacks nor observers of torchspan receive it."""
 
 DOCTOR = Phase("torchspan.doctor", "The test trace of `torchspan doctor --send`: the only span of its trace.")
 """Not work of the program: neither callbacks nor observers receive it."""

@@ -286,9 +286,9 @@ SETTINGS = (
         env.TORCHSPAN_OPERATORS,
         Choice(Operators),
         "off",
-        "PyTorch's operators are spans below runs of engines and compiled graphs, and below observed functions. `sampled`: below "
-        "those in traces that the sampler has kept. `on`: below each that is recorded; runs that nothing surrounds are recorded as "
-        "well, within their limits. `off`: only in blocks `with torchspan.operators()`. Needs a library that "
+        "Where PyTorch's operators are spans. `off`: only in blocks `with torchspan.operators()`. `sampled`: also below runs of engines "
+        "and compiled graphs, and observed functions, in traces that the sampler has kept. `on`: below each of these that is recorded; "
+        "runs that nothing surrounds are recorded as well, within their limits. Needs a library that "
         "`python -m torchspan.native build` builds.",
         option="--operators",
         option_value="on",

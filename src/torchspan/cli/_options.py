@@ -14,9 +14,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     for setting in SETTINGS:
         value = "1" if isinstance(setting.kind, Switch) else setting.option_value
         if setting.option is not None and value is not None:
-            parser.add_argument(
-                setting.option, dest=setting.name, action="store_const", const=value, help=_help(setting.doc)
+            text = (
+                _help(setting.doc)
+                if setting.option_value is None
+                else f"{setting.variable}={value}: {_help(setting.doc)}"
             )
+            parser.add_argument(setting.option, dest=setting.name, action="store_const", const=value, help=text)
         elif setting.option is not None:
             default = f"default: {setting.variable}, else {_help(setting.default_text or setting.default)}"
             text = f"{_help(setting.doc)} ({default})"

@@ -120,11 +120,15 @@ void end(const RecordFunction& function, at::ObserverContext* observed) {
                       static_cast<uint32_t>(function.forwardThreadId()));
 }
 
-void add_callback(Root* root) {
-  at::RecordFunctionCallback callback(&start, &end);
-  callback.needsInputs(root->has_shapes)
+at::RecordFunctionCallback callback(bool needs_inputs) {
+  return at::RecordFunctionCallback(&start, &end)
+      .needsInputs(needs_inputs)
       .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION, RecordScope::TORCHSCRIPT_FUNCTION, RecordScope::USER_SCOPE});
-  Recorder::get().publish(root, at::addThreadLocalCallback(callback));
+}
+
+void add_callback(Root* root) {
+  static const at::RecordFunctionCallback plain = callback(false), with_shapes = callback(true);  // the set of scopes allocates
+  Recorder::get().publish(root, at::addThreadLocalCallback(root->has_shapes ? with_shapes : plain));
 }
 
 // Removes the callback that is registered on this thread, which is the innermost root's.

@@ -328,7 +328,7 @@ class Recorder {
     const uint32_t number = (++root->uses << kNumberBits) | place;
     root->number.store(number ? number : 1u << kNumberBits | place, std::memory_order_release);
     root->is_open.store(true, std::memory_order_release);
-    thread->leave_moved();
+    if (thread->has_moved.load(std::memory_order_relaxed)) thread->leave_moved();
     thread->roots.push_back({root, root->number.load(std::memory_order_relaxed), thread->below});
     thread->below = thread->top;
     return root;

@@ -100,6 +100,17 @@ def _is_autograd_function(name: str) -> bool:
     return functions is not None and name in vars(functions)
 
 
+def _is_recorded(name: str) -> bool:
+    function = name.removeprefix(_EVALUATES)
+    return (
+        _is_known(name)
+        or function in _OWN_FUNCTIONS
+        or _is_autograd_function(function)
+        or name in _RANGES.values()
+        or name in _NUMBERED_RANGES.values()
+    )
+
+
 class RecordedOperator(Kind):
     """What PyTorch's callbacks see: an operator, a function of autograd or TorchScript, or a range."""
 
@@ -119,15 +130,7 @@ class RecordedOperator(Kind):
 
     def reduced(self, text: str) -> str:
         """See `Kind`."""
-        function = text.removeprefix(_EVALUATES)
-        is_known = (
-            text in _RANGES.values()
-            or text in _NUMBERED_RANGES.values()
-            or function in _OWN_FUNCTIONS
-            or _is_autograd_function(function)
-            or _is_known(text)
-        )
-        return text if is_known and is_name(text) else UNKNOWN
+        return text if _is_recorded(text) and is_name(text) else UNKNOWN
 
     def whole(self, text: str) -> str:
         """See `Kind`."""

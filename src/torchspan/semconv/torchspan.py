@@ -334,7 +334,7 @@ class DroppedReason:
     PAUSED = "paused"
     """Writing spans had failed 3 times in a row, so torchspan paused it. The log has the cause."""
     RING = "ring"
-    """The operators of a thread came faster than they were read, so the newest were dropped, whether or not they would be spans."""
+    """The operators of a thread came faster than they were read. The newest were dropped, also those for the table."""
     LATE = "late"
     """The operator ended after the span below which it began."""
 
