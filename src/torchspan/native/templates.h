@@ -32,60 +32,60 @@ class Templates {
         begin = place + 1;
       }
     pieces.push_back({std::string(text.substr(begin)), 0});
+    longest_ = std::max(longest_, text.size() + kLongest * pieces.size() + 1);
     by_key_[key] = std::move(pieces);
   }
   // The spans, separated by commas. An event without a template is left out.
   std::string fill(const std::vector<Event>& events, std::string_view links, std::string_view trace, uint64_t offset_ns,
                    std::string_view state) const {
-    std::string text;
-    text.reserve(events.size() * 640);
+    const std::unique_ptr<char[]> buffer(new char[events.size() * (longest_ + state.size()) + 1]);
+    char* text = buffer.get();
     for (const Event& event : events) {
       auto pieces = by_key_.find(key(event, !state.empty()));
       if (pieces == by_key_.end()) continue;
-      if (!text.empty()) text.push_back(',');
+      if (text != buffer.get()) *text++ = ',';
       for (const Piece& piece : pieces->second) {
-        text += piece.text;
+        text = copied(text, piece.text);
         switch (piece.place) {
-          case kTrace: hex(text, trace); break;
-          case kSpan: hex(text, event.id); break;
-          case kParent: hex(text, event.parent); break;
-          case kStart: decimal(text, event.start + offset_ns); break;
-          case kEnd: decimal(text, event.end + offset_ns); break;
-          case kThread: decimal(text, event.thread); break;
-          case kLinkTrace: hex(text, links.substr(std::min<size_t>(16 * size_t{event.link_trace}, links.size()), 16)); break;
-          case kLinkSpan: hex(text, event.link); break;
-          case kState: text += state; break;
-          default: break;
+          case kTrace: text = hex(text, trace); break;
+          case kSpan: text = hex(text, event.id); break;
+          case kParent: text = hex(text, event.parent); break;
+          case kStart: text = decimal(text, event.start + offset_ns); break;
+          case kEnd: text = decimal(text, event.end + offset_ns); break;
+          case kThread: text = decimal(text, event.thread); break;
+          case kLinkTrace: text = hex(text, links.substr(std::min<size_t>(16 * size_t{event.link_trace}, links.size()), 16)); break;
+          case kLinkSpan: text = hex(text, event.link); break;
+          case kState: text = copied(text, state); break;
         }
       }
     }
-    return text;
+    return std::string(buffer.get(), text);
   }
 
  private:
   struct Piece { std::string text; char place; };  // the text in front of a value; 0: no value follows
+  static constexpr size_t kLongest = 32;           // bytes of a value other than the state
 
-  static void hex(std::string& text, std::string_view bytes) {
+  static char* copied(char* text, std::string_view from) {
+    std::memcpy(text, from.data(), from.size());
+    return text + from.size();
+  }
+  static char* hex(char* text, std::string_view bytes) {
     static constexpr char digits[] = "0123456789abcdef";
-    char written[32];
-    const size_t count = std::min<size_t>(bytes.size(), 16);
-    for (size_t place = 0; place < count; ++place) {
-      written[2 * place] = digits[static_cast<unsigned char>(bytes[place]) >> 4];
-      written[2 * place + 1] = digits[static_cast<unsigned char>(bytes[place]) & 15];
+    for (size_t place = 0; place < std::min<size_t>(bytes.size(), 16); ++place) {
+      *text++ = digits[static_cast<unsigned char>(bytes[place]) >> 4];
+      *text++ = digits[static_cast<unsigned char>(bytes[place]) & 15];
     }
-    text.append(written, 2 * count);
+    return text;
   }
-  static void hex(std::string& text, uint64_t number) {
-    char bytes[8];
-    for (int place = 0; place < 8; ++place) bytes[place] = static_cast<char>(number >> (56 - 8 * place));
-    hex(text, std::string_view(bytes, 8));
+  static char* hex(char* text, uint64_t number) {
+    number = __builtin_bswap64(number);
+    return hex(text, std::string_view(reinterpret_cast<const char*>(&number), 8));
   }
-  static void decimal(std::string& text, uint64_t number) {
-    char written[20];
-    text.append(written, std::to_chars(written, written + sizeof written, number).ptr);
-  }
+  static char* decimal(char* text, uint64_t number) { return std::to_chars(text, text + 20, number).ptr; }
 
   std::unordered_map<uint32_t, std::vector<Piece>> by_key_;
+  size_t longest_ = 0;  // bytes of a span without its state
 };
 
 }  // namespace torchspan
