@@ -124,6 +124,7 @@ def test_a_variable_that_is_not_an_argument_has_a_source_too():
             Source.DEFAULT,
             "Invalid TORCHSPAN_RUN_EXIT_TIMEOUT='soon', using default 2 (expected 0 to 86400 seconds)",
         ),
+        "TORCHSPAN_NATIVE_BUILD": ("off", Source.DEFAULT, None),
         "TORCHSPAN_RUN": (None, Source.DEFAULT, None),
     }
 
