@@ -422,7 +422,12 @@ def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, mon
     monkeypatch.setattr("torchspan._bridge.Bridge", fails)
     for library in ("torch_tensorrt", "tensorrt", "tensorrt_rtx"):
         monkeypatch.setitem(sys.modules, library, types.ModuleType(library))
-    for library in ("torchspan.observers", "torch._dynamo", export.LIBRARY):  # another test's
+    for library in (
+        "torchspan.observers",
+        "torchspan._operators._block",
+        "torch._dynamo",
+        export.LIBRARY,
+    ):  # another test's
         monkeypatch.delitem(sys.modules, library, raising=False)
     instrument().uninstrument()
     assert consequences(caplog) == [

@@ -64,6 +64,7 @@ class OperatorRoots:
         self._mode, self._capture = mode, capture
         self._library: Any = None
         self._is_unavailable = False
+        self._failure: Exception | None = None
         self._names: dict[int, str] = {}
         self.emitted = 0
         self.callbacks = (
@@ -80,7 +81,7 @@ class OperatorRoots:
     def prepare(self) -> None:
         """Load the library now, if PyTorch is imported, so that the first root does not wait for it."""
         if "torch" in sys.modules:
-            self._loaded()
+            self._try()
 
     def lost(self, reason: str) -> int:
         """Number of operators that were lost in this process: `ring`, because they came too fast; `late`, after their root's end."""
@@ -169,13 +170,18 @@ class OperatorRoots:
 
     # --- the library ----------------------------------------------------------------------------------------------
     def _loaded(self) -> Any:
+        self._try()
+        if self._failure is not None:
+            logger.warning("torchspan: operators are not recorded: %s", self._failure)
+            self._failure = None
+        return self._library
+
+    def _try(self) -> None:
         if self._library is None and not self._is_unavailable:
             try:
                 self._library = self._load()
             except Exception as error:
-                self._is_unavailable = True
-                logger.warning("torchspan: operators are not recorded: %s", error)
-        return self._library
+                self._is_unavailable, self._failure = True, error  # the first root logs it
 
 
 def _ended(_event: Event, _is_suppressed: bool) -> None:
