@@ -3,10 +3,6 @@
 #pragma once
 
 #include <charconv>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <vector>
 
 #include "recording.h"
 
