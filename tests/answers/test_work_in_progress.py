@@ -50,6 +50,12 @@ def convert(recording, parent, start_ms, number):
     )
 
 
+def test_an_operator_that_ended_leaves_what_runs_as_it_is(recorded):
+    whole = compilation(recorded)
+    recorded.span("torch.operator aten.mm", 20, 30, {semconv.OPERATOR_NAME: "aten.mm"}, parent=whole)
+    assert lines(recorded, 65_000) == [("65.0 s", "torch_tensorrt.compile · Net")]
+
+
 def test_the_innermost_stage_runs_with_its_engine_and_those_around_it(recorded):
     whole = compilation(recorded)
     recorded.end(convert(recorded, whole, 100, 0), 200)

@@ -11,6 +11,8 @@ import sys
 
 import pytest
 
+from support.operator_tables import table
+from support.recording import Recording
 from torchspan import semconv as s
 
 SECRET = "the patient has pain in the left hand"
@@ -108,6 +110,16 @@ def test_a_picture_that_is_made_on_a_terminal_has_no_texts(path, tmp_path):
     picture = tmp_path / "trace.svg"
     shown_on_a_terminal(path, "--svg", str(picture))
     assert SECRET not in picture.read_text()
+
+
+@pytest.mark.parametrize(("words", "name"), [([], "(range of the program)"), (["--text"], SECRET)])
+def test_a_range_of_the_program_among_operators_has_its_name_on_request(torchspan, tmp_path, words, name):
+    recording = Recording(tmp_path / "run.jsonl")
+    facts = table(("?", 1, 40, 40, 40)) | {f"{s.LOCAL}{s.OPERATORS_NAMES}": [SECRET]}
+    recording.span("torch.run_graph", 0, 100, facts)
+    assert f"Operators  {name} \N{MULTIPLICATION SIGN}1 40 %\n" in torchspan("show", *words, recording.path)[1]
+    (row,) = json.loads(torchspan("show", "--json", *words, recording.path)[1])["operators"]
+    assert (row["root"], row["name"], row["self_s"]) == ("torch.run_graph", name, 0.04)
 
 
 # --- show --redact ------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from support.operator_tables import operator, table
 from support.run_recording import RUN, RunRecording, write_run
 from torchspan import semconv
 from torchspan.comparison import ComparisonError, compare
@@ -259,6 +260,59 @@ def test_keys_of_which_no_part_is_equal_are_not_compared(frame):
             "cannot be compared)"
         )
     ]
+
+
+def block(ms, *rows):
+    """A block of the program after the compilation, with a table of operators."""
+    return lambda recording, _top: recording.span("torchspan.operators", 200, 200 + ms, table(*rows))
+
+
+def ran(*tables, root="torch_tensorrt.execute"):
+    """Runs after the compilation, each with a table of operators: name and number."""
+
+    def below(recording, _top):
+        for rows in tables:
+            facts = table(*((name, count, 1, 1, 1) for name, count in rows))
+            recording.span(root, 200, 300, facts)
+
+    return below
+
+
+def test_an_operator_of_a_block_that_became_slower_and_a_new_one_are_parts_with_both_sides(write):
+    before = write("before.jsonl", below=block(40, ("aten.mm", 4, 20, 20, 5), ("aten.relu", 4, 10, 10, 3)))
+    after = write("after.jsonl", below=block(400, ("aten.mm", 4, 220, 220, 99), ("aten.gelu", 4, 150, 150, 30)))
+    (pair,) = (pair for pair in compare(before, after).pairs if pair.name == "run torchspan.operators")
+    assert [(row.path, round(row.base_s, 3), round(row.new_s, 3)) for row in pair.parts] == [
+        (("aten.mm",), 0.02, 0.22),
+        (("aten.gelu",), 0.0, 0.15),
+        (("rest",), 0.02, 0.03),
+    ]
+
+
+def test_how_many_runs_were_recorded_is_no_change_of_their_operators(write):
+    before = write("before.jsonl", below=ran([("aten.mm", 4)]))
+    after = write("after.jsonl", below=ran([("aten.mm", 4)], [("aten.mm", 3)], [("aten.mm", 4)]))
+    assert sentences(compare(before, after)) == []
+
+
+def test_a_number_of_operators_that_one_run_of_the_other_side_has_too_is_no_change(write):
+    for name, count in [("before/1", 4), ("before/2", 5), ("after/1", 5), ("after/2", 6)]:
+        folder = write(f"{name}.jsonl", below=ran([("aten.mm", count)])).parent
+    assert sentences(compare(folder.parent / "before", folder)) == []
+
+
+def test_operators_that_one_side_alone_recorded_are_not_compared(write):
+    before = write("before.jsonl", below=ran([("aten.mm", 4)]))
+    after = write("after.jsonl", below=ran([("aten.mm", 9)], root="torch.run_graph"))
+    assert sentences(compare(before, after)) == []
+
+
+def test_spans_of_operators_change_no_time_of_a_compilation(write):
+    def below(recording, top):
+        operator(recording, "aten.mm", 10, 90, recording.span("torchspan.observed step", 10, 90, parent=top))
+
+    (pair,) = compare(write("before.jsonl"), write("after.jsonl", ms=180, below=below)).pairs
+    assert [row.path for row in pair.parts] == [("step",), ("rest",)]
 
 
 def test_what_differs_between_runs_of_one_side_is_not_reported(write):

@@ -9,6 +9,7 @@ from importlib import resources
 
 import pytest
 
+from support.operator_tables import operator, table
 from support.pages_of_traces import Tables, spans_of
 from torchspan import semconv
 
@@ -70,6 +71,26 @@ def test_the_spans_are_columns_of_numbers_and_texts(recording, page):
     pairs = zip(attributes[::2], attributes[1::2], strict=True)
     assert {strings[key]: value for key, value in pairs} == {"scope": "app", "big": str(2**60), "list": [1, 2]}
     assert [(strings[name], time) for name, time, _ in spans["events"][1]] == [("mark", 20_000_000)]
+
+
+def test_operators_are_below_their_root_and_change_neither_its_own_time_nor_the_critical_path(recording, page):
+    request = recording.span("request", 0, 100, scope="app")
+    run = recording.span("torch_tensorrt.execute", 10, 90, table(("aten.linear", 1, 40, 10, 40)), parent=request)
+    recording.span("inside", 70, 80, parent=run, scope="app")
+    outer = operator(recording, "aten.linear", 20, 60, run)
+    operator(recording, "aten.addmm", 30, 60, outer)
+    document = spans_of(page())
+    spans, strings = document["spans"], document["strings"]
+    names = ["request", "torch_tensorrt.execute", "torch.operator aten.linear", "torch.operator aten.addmm", "inside"]
+    assert [strings[name] for name in spans["name"]] == names
+    assert spans["parent"] == [-1, 0, 1, 2, 1]
+    assert [ns // 1_000_000 for ns in spans["inside"]] == [80, 10, 30, 0, 0]
+    assert spans["path"] == [0, 0, None, None, 0]
+    (rows,) = document["operators"].values()
+    assert (list(document["operators"]), [[strings[name], *rest] for name, *rest in rows]) == (
+        ["1"],
+        [["aten.linear", 1, 0.04, 0.01, 0.04]],
+    )
 
 
 def test_a_key_of_the_table_has_its_sentence(recording, page):

@@ -4,6 +4,7 @@
 import pytest
 from opentelemetry import trace
 
+from support.operator_tables import operator, table
 from support.pages_of_traces import OpenPage, write
 from support.recording import Recording
 from support.run_recording import RunRecording
@@ -331,6 +332,27 @@ def test_a_link_leads_to_its_span_in_another_trace(browser, tmp_path):
     page.push("#details a[href^='#span']")
     browser.wait_for("document.querySelector('#details h3').innerText.startsWith('torch.export')")
     assert page.selected() == "torch.export"
+
+
+def test_a_root_has_its_operators_as_a_table_and_their_spans_below_it(browser, tmp_path):
+    recording = Recording(tmp_path / "trace.jsonl")
+    facts = table((MARKUP, 24, 70, 61, 9), ("aten.relu", 2, 0.5, 0.5, 0.25))
+    run = recording.span("torch_tensorrt.execute", 0, 100, facts)
+    operator(recording, "aten.relu", 10, 20, operator(recording, "aten.linear", 10, 30, run))
+    page = OpenPage(browser, write(tmp_path / "a.html", recording.path))
+    page.push("tbody th a")
+    lines = page.text("#details").partition("Operators\n")[2].partition("Attributes")[0].split("\n")
+    assert [line.strip() for line in lines if line.strip()] == [
+        "operator\ttimes\ttime\town\tlongest",
+        f"{MARKUP}\t24\t70.0 ms\t61.0 ms\t9.00 ms",
+        "aten.relu\t2\t500 µs\t500 µs\t250 µs",
+    ]
+    page.push("#open-all")
+    assert page.rows() == [
+        (1, "torch_tensorrt.execute", "100 ms", "100 ms"),
+        (2, "torch.operator aten.linear", "20.0 ms", "10.0 ms"),
+        (3, "torch.operator aten.relu", "10.0 ms", "10.0 ms"),
+    ]
 
 
 def test_an_unfinished_span_has_a_lower_bound_and_each_process_has_its_lines(browser, tmp_path):

@@ -216,6 +216,39 @@ def test_a_process_without_compilations_has_no_counters():
     assert [track.name for track in read(span(1, "main", 0, 9)).tracks] == ["app.py", "main thread"]
 
 
+# --- operators --------------------------------------------------------------------------------------------------------
+def operator(number, name, start_ms, end_ms, attributes=None, **options):
+    facts = {s.OPERATOR_NAME: name, **(attributes or {})}
+    return span(number, f"torch.operator {name}", start_ms, end_ms, facts, scope="torchspan", **options)
+
+
+def test_operators_are_slices_inside_that_of_their_root_on_its_track():
+    run = span(1, "torch_tensorrt.execute", 0, 9, {"thread.id": 50, "thread.name": "pool-1"}, scope="torchspan")
+    file = read(operator(3, "aten.addmm", 2, 3, parent=2), operator(2, "aten.linear", 1, 4, parent=1), run)
+    assert said(file.track("pool-1")) == [
+        "begin torch_tensorrt.execute 0",
+        "begin torch.operator aten.linear 1",
+        "begin torch.operator aten.addmm 2",
+        "end 3",
+        "end 4",
+        "end 9",
+    ]
+
+
+def test_an_operator_of_another_thread_is_on_the_track_of_that_thread():
+    run = span(1, "torch.run_graph", 0, 9, scope="torchspan")
+    file = read(run, operator(2, "aten.relu", 1, 4, {"thread.id": 77}, parent=1))
+    assert said(file.track("thread 77")) == ["begin torch.operator aten.relu 1", "end 4"]
+
+
+def test_the_link_of_an_operator_is_a_flow():
+    run = span(1, "torch.run_graph", 0, 9, scope="torchspan")
+    forward = operator(2, "aten.relu", 1, 4, parent=1)
+    file = read(run, forward, operator(3, "ReluBackward0", 5, 6, parent=1, links=linked(2)))
+    (flow,) = file.begin("torch.operator ReluBackward0").flows
+    assert file.begin("torch.operator aten.relu").flows == [flow]
+
+
 # --- the file ---------------------------------------------------------------------------------------------------------
 def test_every_file_begins_with_the_mark_of_torchspan():
     for content in (written(), written(span(1, "main", 0, 9))):

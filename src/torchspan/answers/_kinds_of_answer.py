@@ -63,23 +63,23 @@ class Stage(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorTime(Answer):
-    """An operator of PyTorch that was recorded below spans of one name.
+    """An operator of PyTorch that ran inside spans for which operators are recorded.
 
     Attributes:
-        name: The operator, with its overload: `aten.add.Tensor`.
-        within: The name of the spans: `torchspan.operators`, `torch.run_graph`.
-        count: How often it ran.
-        s: Seconds, with the operators inside it.
-        self_s: Seconds, without them.
-        max_s: Seconds of the longest run.
+        root: The name of these spans, such as `torch_tensorrt.execute`.
+        name: The operator, with its overload; `(range of the program)` stands for all names that are not recorded.
+        count: How often it ran, in all of these spans.
+        s: Seconds in all, the operators inside it included.
+        self_s: Seconds without the operators inside it.
+        longest_s: Seconds of the longest run.
     """
 
+    root: str
     name: str
-    within: str
     count: int
     s: float
     self_s: float
-    max_s: float
+    longest_s: float
 
 
 @dataclass(frozen=True, kw_only=True)

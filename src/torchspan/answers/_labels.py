@@ -11,8 +11,8 @@ from torchspan import phase, semconv
 from torchspan.answers import _frame_answer
 from torchspan.answers._attributes import number, numbers, operator, strings
 from torchspan.answers._built_engines import engine_name
+from torchspan.answers._operator_rows import operator_rows
 from torchspan.answers.lines import Style
-from torchspan.answers.operator_table import operator_rows, operators_line
 from torchspan.answers.units import duration, plural, size, times
 from torchspan.traces import Node, Span, UnfinishedSpan
 
@@ -125,7 +125,7 @@ def exit_of(span: Span) -> list[Fact]:
 
 def steps(span: Span) -> list[StepRows]:
     """The steps that the span carries as attributes, PyTorch's operators among them, by their time without what runs inside."""
-    return [*_own_steps(span), *(StepRows(row.name, row.count, row.self_s * 1e9) for row in operator_rows([span]))]
+    return [*_own_steps(span), *(StepRows(row.name, row.runs, row.self_s * 1e9) for row in operator_rows([span]))]
 
 
 def _own_steps(span: Span) -> list[StepRows]:
@@ -153,7 +153,6 @@ def _facts(node: Node) -> list[Fact]:
             *_runs(span),
             *_processor(span),
             *_steps(span),
-            *_recorded(span),
         )
     ]
     facts += [Fact(text, Style.FALLBACK) for text in _frame_answer.notes(span)]
@@ -296,11 +295,6 @@ def _steps(span: Span) -> list[str]:
         for step in _own_steps(span)
         if step.ns >= _NOTABLE_STEP * max(span.duration_ns, 1)
     ]
-
-
-def _recorded(span: Span) -> list[str]:
-    is_stand_in = span.attributes.get(semconv.STAND_IN) is True
-    return [] if is_stand_in else list(filter(None, [operators_line([span])]))
 
 
 def _last_seen(span: Span) -> list[Fact]:

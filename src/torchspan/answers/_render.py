@@ -12,15 +12,16 @@ from torchspan.answers import _labels
 from torchspan.answers._attributes import number
 from torchspan.answers._folded_rows import Fold, Row, rows
 from torchspan.answers._labels import SEPARATOR, Fact
+from torchspan.answers._operator_rows import operators_text
 from torchspan.answers._scene import Scene
 from torchspan.answers._stages import own_time
 from torchspan.answers.lines import Line, Style, broken, cells, flowed, pad, shorten
-from torchspan.answers.operator_table import operators_line
 from torchspan.answers.units import duration, moment, plural, size, times
 from torchspan.traces import Attributes, Node, Trace
 
 _DURATION = 9
 _OWN_TIME = "Own time  "
+_OPERATORS = "Operators  "
 _STAND_IN = "stand-in"
 _CHAIN = " → "
 """Between the names of spans that share a line."""
@@ -148,10 +149,18 @@ class _Entry:
 def _row(row: Row, scale: _Scale, guide: str, guide_below: str) -> Iterator[Line]:
     has_rows = bool(row.rows) and not isinstance(row.item, Fold)
     yield from _line(_Entry.of(row, scale.scene), scale, guide, guide_below, has_rows=has_rows)
+    if not isinstance(row.item, Fold) or row.item.name:
+        yield from _operators(row, scale, scale.guide(guide_below + ("│  " if has_rows else "   ")))
     for index, below in enumerate(row.rows):
         is_last = index == len(row.rows) - 1
         branch, trunk = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
         yield from _row(below, scale, guide_below + branch, guide_below + trunk)
+
+
+def _operators(row: Row, scale: _Scale, guide: str) -> Iterator[Line]:
+    text = operators_text([node.span for node in row.nodes], scale.width - cells(guide + _OPERATORS))
+    if text:
+        yield [(guide, Style.DIM), (_OPERATORS, Style.STRONG), (text, Style.PLAIN)]
 
 
 def _line(entry: _Entry, scale: _Scale, guide: str, guide_below: str, *, has_rows: bool) -> Iterator[Line]:
@@ -260,7 +269,6 @@ def _fold_facts(fold: Fold) -> list[Fact]:
     sizes = [number(node.span.attributes, semconv.ENGINE_SIZE) for node in fold.nodes]
     if any(sizes):
         lines.append(Fact(f"{size(sum(value or 0 for value in sizes))} together"))
-    lines += map(Fact, filter(None, [operators_line([node.span for node in fold.nodes if not node.is_stand_in])]))
     errors = Counter(_labels.error(node.span)[0] for node in fold.nodes)
     failed = errors.total() - errors[""]
     return [*lines, Fact(f"{failed} failed", Style.ERROR)] if failed else lines

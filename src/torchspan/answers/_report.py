@@ -32,11 +32,11 @@ from torchspan.answers._kinds_of_answer import (
     Stage,
 )
 from torchspan.answers._limit_answer import sizes
+from torchspan.answers._operator_rows import operator_times
 from torchspan.answers._stages import stages
 from torchspan.answers._time_split import TimeSplit
 from torchspan.answers.drawing import Drawing
 from torchspan.answers.html import IN_NOTEBOOK, first_screen
-from torchspan.answers.operator_table import operator_times
 from torchspan.answers.whole_texts import with_texts
 from torchspan.traces import Run, Searchable, Span, Trace, TraceFile
 from torchspan.traces import read as read_traces
@@ -100,7 +100,8 @@ class Answers:
         breaks: Where graphs broke.
         errors: Exceptions, the first one first. Those that torch.compile caught are the last.
         sizes: Sizes of inputs that do not fit what an engine was built for.
-        operators: PyTorch's operators below spans for which they were recorded, those of each name of a span together.
+        operators: Operators of PyTorch that ran, the longest 40 of each kind of run first by their own time; empty where none are
+            recorded.
     """
 
     run: RunFacts | None

@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from torchspan.answers import _labels
 from torchspan.answers._compiled import Compiled, compiled
+from torchspan.answers._operator_rows import is_operator
 from torchspan.answers._render import title, waterfall
 from torchspan.answers._scene import Scene
 from torchspan.answers._stages import covered_ns, is_wait
 from torchspan.answers._time_split import TimeSplit
 from torchspan.answers.first_screen import MOST_ROWS, table
 from torchspan.answers.lines import Line, Style, broken, cells, shorten
-from torchspan.answers.operator_table import without_operators
 from torchspan.answers.printable_spans import printable_spans
 from torchspan.answers.units import duration, plural, share
 from torchspan.traces import Node, Run, Span, Trace, by_run, trees
@@ -66,13 +65,13 @@ class Drawing:
     Args:
         scene: Everything that is drawn.
         left_out: What the file has besides, in words.
-        with_operators: The same with PyTorch's operators, for timelines. Here, the spans around them have their sums.
+        operators: Spans of operators of the whole file, which are in none of the sections.
     """
 
     sections: Sequence[Section]
     scene: Scene
     left_out: Sequence[str] = ()
-    with_operators: Drawing | None = None
+    operators: Sequence[Span] = ()
 
     @classmethod
     def of(cls, spans: Iterable[Span], *, newest: bool = False) -> Drawing:
@@ -81,15 +80,10 @@ class Drawing:
         Args:
             newest: Whether only the newest run is drawn, if there is a run.
         """
-        every = list(printable_spans(spans))
-        others = list(without_operators(every))
-        drawing = cls._of(others, newest=newest)
-        if len(others) == len(every):
-            return drawing
-        return dataclasses.replace(drawing, with_operators=cls._of(every, newest=newest))
-
-    @classmethod
-    def _of(cls, every: Sequence[Span], *, newest: bool) -> Drawing:
+        every: list[Span] = []
+        operators: list[Span] = []
+        for span in printable_spans(spans):
+            (operators if is_operator(span) else every).append(span)
         works = by_run(trees(every))
         runs = [work for work in works if isinstance(work, Run)]
         left_out: list[str] = []
@@ -105,7 +99,7 @@ class Drawing:
             rows = list(enumerate(compiled(traces), number))
             number += len(rows)
             sections.append(Section(run, traces, rows))
-        return cls(sections, Scene.of(every), left_out)
+        return cls(sections, Scene.of(every), left_out, operators)
 
     @property
     def rows(self) -> list[tuple[int, Compiled]]:

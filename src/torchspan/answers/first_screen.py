@@ -12,13 +12,15 @@ from torchspan.answers._cache_answer import together as cache_together
 from torchspan.answers._compiled import Compiled
 from torchspan.answers._fallback_answer import together
 from torchspan.answers._kinds_of_answer import Answer, CacheResult, Failure, Fallback
+from torchspan.answers._operator_rows import operator_rows, operators_text
 from torchspan.answers._stages import LARGEST, advice_about
 from torchspan.answers._wording import listed, words
 from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowed, pad, shorten
-from torchspan.answers.operator_table import operators_line
 from torchspan.answers.units import duration, plural, times
 
 MOST_ROWS = 10
+_OPERATORS_ROOM = 120
+"""Columns of the operators of a row, which are about two lines."""
 _MOST_FINDINGS = 8
 """Of a row; the others are counted."""
 _NUMBER, _TIMES, _TIME, _NARROWEST = 3, 6, 10, 24
@@ -86,8 +88,7 @@ def said_of(row: Compiled, number: int, whole_ns: int, *, whole: bool) -> Iterat
         whole: Whether all findings are said. Otherwise those after the first few are counted.
     """
     yield from _first(row, number, None if whole else _MOST_FINDINGS)
-    operators = words(operators_line([node.span for node in row.every if not node.is_stand_in]))
-    yield (*_slowest_engine(row), *filter(None, [operators]), *_longest_stages(row, whole_ns)), Style.PLAIN
+    yield (*_slowest_engine(row), *_operators(row), *_longest_stages(row, whole_ns)), Style.PLAIN
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,12 @@ def _slowest_engine(row: Compiled) -> Iterator[Paragraph]:
     if len(row.engines) > 1:
         slowest = row.engines[0].sentence.removeprefix(f"{row.name} · ")
         yield words(f"slowest of {len(row.engines)} engines: {slowest}")
+
+
+def _operators(row: Compiled) -> Iterator[Paragraph]:
+    text = operators_text([node.span for node in row.every if operator_rows([node.span])], _OPERATORS_ROOM)
+    if text:
+        yield ("operators:", *words(text))
 
 
 def _longest_stages(row: Compiled, whole_ns: int) -> Iterator[Paragraph]:

@@ -10,6 +10,7 @@ from torchspan import phase, semconv
 from torchspan.answers import _labels
 from torchspan.answers._attributes import number, strings
 from torchspan.answers._fallback_answer import fallbacks
+from torchspan.answers._operator_rows import is_operator
 from torchspan.answers.printable_spans import printable_spans
 from torchspan.answers.units import duration
 from torchspan.traces import Node, Run, Span, UnfinishedSpan, trees
@@ -49,6 +50,8 @@ class WorkInProgress:
 
     def add(self, span: Span) -> None:
         """Take the next span."""
+        if is_operator(span):
+            return
         self.pids.add(_pid(span))
         self.start_ns = min(self.start_ns or span.start_ns, span.start_ns)
         self._last_ns = max(self._last_ns, span.end_ns)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from torchspan import phase, semconv
 from torchspan.answers._attributes import strings
 from torchspan.answers._compiled import Compiled, compiled
-from torchspan.answers.operator_table import operator_rows, without_operators
+from torchspan.answers._operator_rows import is_operator, operator_rows
 from torchspan.answers.units import plural
 from torchspan.answers.whole_texts import with_texts
 from torchspan.comparison._exact_test import MOST
@@ -114,7 +114,8 @@ def _side(path: Path, name: str, *, texts: bool) -> Side:
 def _add_file(side: Side, path: Path, *, texts: bool) -> None:
     """Add the newest run of a file, or say why it is left out."""
     file = read(path)
-    records = list(without_operators(with_texts(file.records) if texts else file.records))
+    every = with_texts(file.records) if texts else file.records
+    records = [span for span in every if not is_operator(span)]
     parts = by_run(trees(records))
     newest = max((part for part in parts if isinstance(part, Run)), key=lambda run: run.span.start_ns, default=None)
     traces = newest.members if newest else [part for part in parts if isinstance(part, Trace)]
@@ -155,11 +156,9 @@ _FRAMES = frozenset({phase.COMPILE_FRAME.name, phase.COMPILE_BACKWARD.name})
 
 
 def works_of(traces: Iterable[Trace]) -> dict[WorkKey, Compiled]:
-    """What the traces of a run compiled, and work whose operators were recorded, by what the work is, the worst first."""
+    """What the traces of a run compiled, and work with blocks of operators, by what the work is, the worst first."""
     works: dict[WorkKey, Compiled] = {}
-    for row in (
-        row for row in compiled(traces) if row.is_compilation or operator_rows(node.span for node in row.every)
-    ):
+    for row in (row for row in compiled(traces) if row.is_compilation or _has_block(row)):
         nodes: defaultdict[WorkKey, list[Node]] = defaultdict(list)
         for node in row.nodes:
             nodes[_key(row, node)].append(node)
@@ -167,6 +166,11 @@ def works_of(traces: Iterable[Trace]) -> dict[WorkKey, Compiled]:
             before = works[key].nodes if key in works else []  # files of one name in two folders
             works[key] = dataclasses.replace(row, nodes=[*before, *own])
     return works
+
+
+def _has_block(row: Compiled) -> bool:
+    """Whether operators were recorded in blocks of the program. Of other work, rate limits decide which runs have them."""
+    return any(node.span.name == phase.OPERATORS.name and operator_rows([node.span]) for node in row.every)
 
 
 def _key(row: Compiled, node: Node) -> WorkKey:

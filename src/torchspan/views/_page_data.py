@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The spans of a page as one JSON document, column by column, which `page.js` reads.
 
-Its fields: `strings` (names, subjects and keys), `briefs` (a sentence for each key that has one), `traces` and `spans`. A trace has
+Its fields: `strings` (names, subjects and keys), `briefs` (a sentence for each key that has one), `operators` (the rows of each span
+that has such a table, by its index), `traces` and `spans`. A trace has
 its id, its title, the number of its spans and its threads. The spans of all traces follow each other; a column has a value for
 each. Times are nanoseconds since the start of the trace. To be short where much is equal, `inside` is the part of a span's
 duration that is not its own time, and `path` its own time less that on the critical path, null for a span that is not on it.
@@ -18,6 +19,7 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan.answers._labels import error, subject
+from torchspan.answers._operator_rows import operator_rows
 from torchspan.answers.units import moment
 from torchspan.traces import Attributes, Node, Span, UnfinishedSpan
 from torchspan.views._critical_path import critical_path
@@ -49,13 +51,14 @@ class _Document:
         self._resources: dict[int, tuple[Attributes, int]] = {}
         self._resource_lists: list[list[Any]] = []
         self._rows: list[tuple[Any, ...]] = []
+        self._operators: dict[int, list[list[Any]]] = {}
 
     def fields(self) -> dict[str, Any]:
         briefs = {number: _BRIEFS[text] for text, number in self._strings.items() if text in _BRIEFS}
         values = zip(*self._rows, strict=True) if self._rows else [()] * len(_COLUMNS)
         columns = dict(zip(_COLUMNS, values, strict=True))
-        lists = {"traces": self._traces, "resources": self._resource_lists, "spans": columns}
-        return {"strings": list(self._strings), "briefs": briefs, **lists}
+        lists = {"traces": self._traces, "resources": self._resource_lists, "operators": self._operators}
+        return {"strings": list(self._strings), "briefs": briefs, **lists, "spans": columns}
 
     def add(self, trace: WholeTrace) -> None:
         nodes = trace.nodes
@@ -91,6 +94,9 @@ class _Document:
             ],
             [[link.trace_id, link.span_id, self._attributes(link.attributes)] for link in span.links],
         )
+        operators = [[self._string(row.name), *row[1:]] for row in operator_rows([span])]
+        if operators:
+            self._operators[len(self._rows)] = operators
         self._rows.append(values)
 
     def _string(self, text: str) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from torchspan import phase, semconv
 from torchspan.answers.drawing import Drawing, Section
-from torchspan.traces import Attributes, Node, Trace, UnfinishedSpan
+from torchspan.traces import Attributes, Node, Trace, UnfinishedSpan, trees
 
 NEVER_NS = 2**64
 """The end of a span that did not end: after every other."""
@@ -17,6 +17,8 @@ _WORKERS = "compile workers"
 _MAIN = "main thread"
 _ProcessKey = tuple[str, ...]
 _ThreadKey = tuple[_ProcessKey, object]
+_Operators = dict[tuple[str, str], list[Node]]
+"""The outermost operators by the trace id and the id of the span above."""
 
 
 @dataclass(eq=False)
@@ -54,7 +56,8 @@ class WholeTrace:
 
     Attributes:
         trace_id: The trace's id, in lower-case hexadecimal.
-        nodes: Every node, parents before their children.
+        nodes: Every node, parents before their children. Spans of operators are below others by their `parent` alone: they are no
+            `children`, so that neither the own time of a span nor the critical path depends on them.
     """
 
     trace_id: str
@@ -64,13 +67,15 @@ class WholeTrace:
 def whole_traces(drawing: Drawing) -> list[WholeTrace]:
     """The traces of a drawing, section by section, in the order of their start.
 
-    A drawing has the parts of a run apart, and its span nowhere. Here each span is in one trace, operators included.
+    A drawing has the parts of a run apart, and its span nowhere. Here each span is in one trace.
     """
-    sections = (drawing.with_operators or drawing).sections
-    return [trace for section in sections for trace in _of_section(section)]
+    operators: _Operators = {}
+    for top in _roots(trees(drawing.operators)):
+        operators.setdefault((top.span.trace_id, top.span.parent_id), []).append(top)
+    return [trace for section in drawing.sections for trace in _of_section(section, operators)]
 
 
-def _of_section(section: Section) -> Iterator[WholeTrace]:
+def _of_section(section: Section, operators: _Operators) -> Iterator[WholeTrace]:
     roots: dict[str, dict[int, Node]] = {}
     if section.run is not None and not any(root.parent is not None for root in _roots(section.traces)):
         roots[section.run.span.trace_id] = {id(section.run.span): Node(section.run.span)}
@@ -78,7 +83,15 @@ def _of_section(section: Section) -> Iterator[WholeTrace]:
         top = root if root.parent is None else root.parent  # the run's span, below which the parts of a run are
         roots.setdefault(top.span.trace_id, {})[id(top.span)] = top
     for trace_id, tops in roots.items():
-        yield WholeTrace(trace_id, [node for top in tops.values() for node in top.below()])
+        nodes = (node for top in tops.values() for node in top.below())
+        yield WholeTrace(trace_id, [inside for node in nodes for inside in _with_operators(node, operators)])
+
+
+def _with_operators(node: Node, operators: _Operators) -> Iterator[Node]:
+    yield node
+    for top in operators.pop((node.span.trace_id, node.span.span_id), ()):
+        top.parent = node
+        yield from top.below()
 
 
 def _roots(traces: Iterable[Trace]) -> Iterator[Node]:

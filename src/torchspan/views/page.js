@@ -458,7 +458,7 @@ function addressOf(span) { return `#span=${keyOf(traceOf(span), span)}`; }
 
 function showDetails(span) {
   const facts = [["duration", timeOf(span)], ["own time", duration(spans.own[span])], ["start", `+ ${duration(spans.start[span])}`]];
-  const parts = [element("h3", {}, titleOf(span)), table(["", ""], facts), attributesOf("Attributes", spans.attributes[span])];
+  const parts = [element("h3", {}, titleOf(span)), table(["", ""], facts), ...operatorsOf(span), attributesOf("Attributes", spans.attributes[span])];
   for (const [name, moment, attributes] of spans.events[span]) {
     const when = moment === null ? "" : ` · + ${duration(Math.max(moment, 0))}`;
     const title = `Event ${file.strings[name]}${when}`;
@@ -469,6 +469,11 @@ function showDetails(span) {
   parts.push(element("p", {}, element("a", { href: addressOf(span) }, "Address of this span")));
   $("details-body").replaceChildren(...parts.filter(Boolean));
   $("details").hidden = false;
+}
+
+function operatorsOf(span) {
+  const rows = (file.operators[span] || []).map(([name, count, ...times]) => [file.strings[name], count, ...times.map((s) => duration(s * 1e9))]);
+  return rows.length ? [element("h4", {}, "Operators"), table(["operator", "times", "time", "own", "longest"], rows)] : [];
 }
 
 function linkOf(traceId, spanId) {
@@ -495,8 +500,9 @@ function wordsOf(value) {
 }
 
 function table(columns, facts) {
-  const body = facts.map(([key, value]) => element("tr", {}, element("th", { scope: "row" }, key), element("td", {}, value)));
-  return element("table", {}, element("tbody", {}, ...body));
+  const body = facts.map(([key, ...values]) => element("tr", {}, element("th", { scope: "row" }, key), ...values.map((value) => element("td", {}, value))));
+  const head = columns.length > 2 ? [element("thead", {}, element("tr", {}, ...columns.map((name) => element("th", { scope: "col" }, name))))] : [];
+  return element("table", {}, ...head, element("tbody", {}, ...body));
 }
 
 function hideDetails() { $("details").hidden = true; }
