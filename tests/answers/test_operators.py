@@ -120,7 +120,7 @@ def test_stages_and_errors_are_those_of_the_same_file_without_the_spans_of_opera
     assert answers.errors == ()
 
 
-def test_an_operator_whose_span_above_is_not_in_the_file_is_no_trace(recording):
+def test_an_operator_whose_span_above_is_not_in_the_file_starts_no_trace(recording):
     recording.span("mine", 0, 1, scope="app")
     lost = Span("1" * 32, "2" * 16, "3" * 16, "torch.operator ?", 0, 1, {s.OPERATOR_NAME: "?"}, scope="torchspan")
     drawing = Drawing.of([*traces.read(recording.path).records, lost])

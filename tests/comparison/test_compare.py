@@ -289,13 +289,13 @@ def test_an_operator_of_a_block_that_became_slower_and_a_new_one_are_parts_with_
     ]
 
 
-def test_how_many_runs_were_recorded_is_no_change_of_their_operators(write):
+def test_how_many_runs_were_recorded_changes_nothing(write):
     before = write("before.jsonl", below=ran([("aten.mm", 4)]))
     after = write("after.jsonl", below=ran([("aten.mm", 4)], [("aten.mm", 3)], [("aten.mm", 4)]))
     assert sentences(compare(before, after)) == []
 
 
-def test_a_number_of_operators_that_one_run_of_the_other_side_has_too_is_no_change(write):
+def test_a_number_of_operators_that_one_run_of_the_other_side_has_too_changes_nothing(write):
     for name, count in [("before/1", 4), ("before/2", 5), ("after/1", 5), ("after/2", 6)]:
         folder = write(f"{name}.jsonl", below=ran([("aten.mm", count)])).parent
     assert sentences(compare(folder.parent / "before", folder)) == []

@@ -20,7 +20,7 @@ from torchspan.answers.units import duration, plural, times
 
 MOST_ROWS = 10
 _OPERATORS_ROOM = 120
-"""Columns of the operators of a row, which are about two lines."""
+"""Columns for the operators of a row: two lines."""
 _MOST_FINDINGS = 8
 """Of a row; the others are counted."""
 _NUMBER, _TIMES, _TIME, _NARROWEST = 3, 6, 10, 24
