@@ -83,6 +83,14 @@ def test_a_table_whose_lists_do_not_fit_together_is_left_out(recording, lines, s
     assert (lines(), said().operators) == ([], ())
 
 
+def test_a_run_inside_a_block_counts_once_in_the_shares_of_the_first_screen(recording, drawn):
+    block = recording.span("torchspan.operators", 0, 100, table(("aten.relu", 1, 20, 20, 20)))
+    recording.span("torch.run_graph", 20, 90, table(("aten.mm", 1, 50, 50, 50)), parent=block)
+    assert (
+        drawn(80)[2] == "   operators: aten.mm \N{MULTIPLICATION SIGN}1 50 %, aten.relu \N{MULTIPLICATION SIGN}1 20 %"
+    )
+
+
 # --- their spans ------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def with_spans(recording):

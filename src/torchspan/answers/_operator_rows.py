@@ -60,9 +60,8 @@ def operator_rows(spans: Iterable[Span]) -> list[OperatorRow]:
     return sorted(rows.values(), key=lambda row: -row.self_s)
 
 
-def operators_text(spans: Sequence[Span], room: int) -> str:
-    """The tables of the spans in at most `room` columns, with shares of the spans' duration; empty without a table."""
-    whole_ns = sum(span.duration_ns for span in spans)
+def operators_text(spans: Sequence[Span], room: int, whole_ns: int) -> str:
+    """The tables of the spans in at most `room` columns, with shares of `whole_ns`; empty without a table."""
     texts = [f"{row.name} {times(row.runs)} {share(row.self_s * 1e9, whole_ns)}" for row in operator_rows(spans)]
     for end in range(len(texts), 0, -1):
         more = f", {len(texts) - end} more" if end < len(texts) else ""

@@ -158,7 +158,11 @@ def _row(row: Row, scale: _Scale, guide: str, guide_below: str) -> Iterator[Line
 
 
 def _operators(row: Row, scale: _Scale, guide: str) -> Iterator[Line]:
-    text = operators_text([node.span for node in row.nodes], scale.width - cells(guide + _OPERATORS))
+    text = operators_text(
+        [node.span for node in row.nodes],
+        scale.width - cells(guide + _OPERATORS),
+        sum(node.span.duration_ns for node in row.nodes),
+    )
     if text:
         yield [(guide, Style.DIM), (_OPERATORS, Style.STRONG), (text, Style.PLAIN)]
 
