@@ -19,7 +19,7 @@ _MOST_LIKELY = 3
 """Changes that the first line names."""
 _MOST_STAGES = 3
 """Stages that the path of a part names: the first and the last ones."""
-_NOT_JUDGED = ("too few runs for so many rows", "not judged")
+_TOO_MANY_ROWS, _TOO_FEW_RUNS = "too few runs for so many rows", "not judged"
 """What is said of a whole without p, with 4 runs a side or more and with fewer."""
 _NOTABLE = 0.02
 """The share of the time from which on a difference is notable that cannot be judged."""
@@ -79,7 +79,8 @@ def whole_sentence(comparison: Comparison, pair: Pair) -> str:
     """`compile ConvNet: before 1.94 s → after 2.61 s (+34 %, 5 and 5 runs, p=0.008)`."""
     whole = pair.whole
     runs = f"{len(whole.base_runs_s)} and {len(whole.new_runs_s)} runs"
-    facts = [_percent(whole), runs, _verdict(whole) or _NOT_JUDGED[whole.ratio is None]]
+    unjudged = _TOO_FEW_RUNS if whole.ratio is None else _TOO_MANY_ROWS
+    facts = [_percent(whole), runs, _verdict(whole) or unjudged]
     return f"{pair.name}: {_times(comparison, whole)} ({', '.join(facts)})"
 
 

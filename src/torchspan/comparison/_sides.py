@@ -163,8 +163,10 @@ def works_of(traces: Iterable[Trace]) -> dict[WorkKey, Compiled]:
         for node in row.nodes:
             nodes[_key(row, node)].append(node)
         for key, own in nodes.items():
-            before = works[key].nodes if key in works else []  # files of one name in two folders
-            works[key] = dataclasses.replace(row, nodes=[*before, *own])
+            if key in works:  # files of one name in two folders
+                works[key] = dataclasses.replace(row, nodes=[*works[key].nodes, *own])
+            else:  # a row of one key stays itself, with the findings that it has computed
+                works[key] = row if len(nodes) == 1 else dataclasses.replace(row, nodes=own)
     return works
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from torchspan import phase, semconv
 from torchspan.answers import Report
@@ -37,12 +36,14 @@ def check(file: Path, test: str, trace: Report) -> None:
     budget = _read(file).get(test)
     if budget is None:
         raise AssertionError(f"{test} has no budget in {file.name}; {_UPDATE} to write it")
+    before, after = (
+        {(work, subject): text for work, texts in side.items() for subject, text in texts.items()}
+        for side in (budget, now)
+    )
     lines = [
-        f"{work}: {subject}: budget {budget.get(work, {}).get(subject, 'none')} → now {now.get(work, {}).get(subject, 'none')}"
-        + why.get((work, subject), "")
-        for work in sorted({*budget, *now})
-        for subject in sorted({*budget.get(work, {}), *now.get(work, {})})
-        if budget.get(work, {}).get(subject) != now.get(work, {}).get(subject)
+        f"{key[0]}: {key[1]}: budget {before.get(key, 'none')} → now {after.get(key, 'none')}{why.get(key, '')}"
+        for key in sorted({*before, *after})
+        if before.get(key) != after.get(key)
     ]
     if lines:
         raise AssertionError("\n  ".join([f"other than its budget in {file.name}; if it is meant, {_UPDATE}:", *lines]))
@@ -87,7 +88,7 @@ def _text(fact: ComparedFact) -> str:
     return " ".join([fact.text, *classes])
 
 
-def _layers(work: Compiled) -> dict[str, Any]:
+def _layers(work: Compiled) -> dict[str, str]:
     builds = [node.span.attributes for node in work.every if node.span.name == phase.BUILD_ENGINE.name]
     layers = sum(number(attributes, semconv.NETWORK_LAYERS) or 0 for attributes in builds)
     return {"layers": f"{layers:.0f}"} if builds else {}

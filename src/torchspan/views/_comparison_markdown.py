@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from torchspan.answers.lines import printable
 from torchspan.comparison import Comparison
-from torchspan.comparison._sentences import headline, sentences
+from torchspan.comparison._sentences import sentences
 from torchspan.views._markdown import cut_off, escaped
 
 
@@ -24,9 +24,10 @@ def comparison_markdown(comparison: Comparison, crossed: Sequence[str] = ()) -> 
 def _lines(comparison: Comparison, crossed: Sequence[str]) -> Iterator[str]:
     yield from (f"- **crossed {_shown(text)}**" for text in crossed)
     yield from [""] if crossed else []
-    yield f"**{_shown(headline(comparison))}**"
+    first, *rest = (text for text, _ in sentences(comparison))
+    yield f"**{_shown(first)}**"
     yield ""
-    for text, _ in list(sentences(comparison))[1:]:
+    for text in rest:
         yield f"{'  ' if text.startswith(' ') else ''}- {_shown(text.strip())}"
 
 
