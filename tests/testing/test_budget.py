@@ -14,6 +14,11 @@ with warnings.catch_warnings():
 
 from privacy.sentences import SENTENCES
 from support import models
+from support.operator_tables import table
+from support.recording import Recording
+from torchspan import answers
+from torchspan import semconv as s
+from torchspan.testing._compile_budget import update
 
 pytest_plugins = ["pytester"]
 
@@ -217,3 +222,13 @@ def test_no_budget_has_a_sentence_of_the_program(run, pytester):
     budget = pytester.path.joinpath("test_it.budget.json").read_text(encoding="utf-8")
     assert budget.count("graph breaks of function") == len(some)
     assert [sentence for sentence in some if sentence in budget] == []
+
+
+def test_a_block_of_operators_is_in_no_budget(tmp_path):
+    recording, file = Recording(tmp_path / "trace.jsonl"), tmp_path / "test_it.budget.json"
+    recording.span("torchspan.operators", 0, 100, table(("aten.relu", 24, 12, 12, 1)))
+    with pytest.raises(AssertionError, match="nothing was compiled in this test"):
+        update(file, "test_it", answers.read(recording.path))
+    recording.span("torch.compile_frame", 200, 300, {s.CODE_FUNCTION: "forward"})
+    update(file, "test_it", answers.read(recording.path))
+    assert json.loads(file.read_text(encoding="utf-8"))["tests"] == {"test_it": {"compile forward": {}}}

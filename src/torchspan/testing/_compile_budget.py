@@ -72,7 +72,8 @@ def _budget(trace: Report) -> tuple[_Budget, dict[tuple[str, str], str]]:
     """What was compiled, and by compilation and subject what explains it."""
     budget: _Budget = {}
     reasons: dict[tuple[str, str], str] = {}
-    for key, work in sorted(works_of(trace.traces).items()):
+    works = {key: work for key, work in works_of(trace.traces).items() if work.is_compilation}
+    for key, work in sorted(works.items()):
         name = " ".join((key.what, key.name, "" if key.inputs.isdigit() else key.inputs)).strip()
         facts = {key.subject: fact for key, fact in Facts.of(work).facts.items() if key.kind in _KINDS}
         budget.setdefault(name, {}).update({subject: _text(fact) for subject, fact in facts.items()} | _layers(work))
