@@ -135,9 +135,9 @@ def test_an_operator_whose_span_above_is_not_in_the_file_starts_no_trace(recordi
     assert [row.name for _, row in drawing.rows] == ["mine"]
 
 
-def test_a_span_of_the_program_with_the_attribute_of_an_operator_is_drawn(recording, drawn):
-    recording.span("mine", 0, 1, {s.OPERATOR_NAME: "aten.relu"}, scope="app")
-    assert [line.partition(" ")[0] for line in drawn(80)][-1] == "mine"
+def test_a_span_of_the_program_with_the_name_of_an_operators_is_drawn(recording, drawn):
+    recording.span("torch.operator aten.relu", 0, 1, scope="app")
+    assert drawn(80)[-1][:24] == "torch.operator aten.relu"
 
 
 # --- the summary ------------------------------------------------------------------------------------------------------

@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from torchspan import semconv
+from torchspan import phase, semconv
 from torchspan.answers._attributes import numbers, strings
 from torchspan.answers._kinds_of_answer import OperatorTime
 from torchspan.answers.lines import cells, shorten
 from torchspan.answers.units import duration, share, times
 from torchspan.traces import Node, Span
 
+_BEGIN = f"{phase.OPERATOR.name} "
 _COLUMNS = (
     semconv.OPERATORS_COUNTS,
     semconv.OPERATORS_DURATIONS,
@@ -38,7 +39,7 @@ class OperatorRow(NamedTuple):
 
 def is_operator(span: Span) -> bool:
     """Whether it is the span of an operator. Views draw it; it is in no tree that answers and waterfalls are made of."""
-    return semconv.OPERATOR_NAME in span.attributes and span.scope == semconv.SCOPE_NAME
+    return span.name.startswith(_BEGIN) and span.scope == semconv.SCOPE_NAME
 
 
 def operator_rows(spans: Iterable[Span]) -> list[OperatorRow]:
