@@ -439,6 +439,11 @@ observed.long_string                text
 observed.missing.key                text
 observed.other.key                  text
 observed.context                    text
+
+# --- operators (sections/operators.py)
+operators.range.text                text
+operators.range.name                name
+operators.function.name             name
 """
 
 PLACES = {place.name: place for place in _rows(_TABLE)}

@@ -23,6 +23,7 @@ SECTIONS = (
     "dynamo",
     "inputs",
     "followed",
+    "operators",
 )
 
 

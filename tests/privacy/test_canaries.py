@@ -26,6 +26,8 @@ TEXTS = {
     "torch.compile.graph_break.hints",
     "torch.compile.graph_break.reason",
     "torch.compile.recompile.reason",
+    "torch.operator.name",
+    "torch.operators.names",
 }
 """What holds whole texts with TORCHSPAN_CAPTURE=text, as docs/explanation/privacy.md says."""
 

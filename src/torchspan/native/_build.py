@@ -90,7 +90,7 @@ def _compile(path: Path, target: TorchBuild, progress: Callable[[str], object]) 
     headers = torch_folder / "include"
     command = [
         *compiler,
-        *("-std=c++20", "-O2", "-g0", "-DNDEBUG", "-shared", "-fPIC", "-fvisibility=hidden", "-s"),
+        *("-std=c++20", "-O3", "-fno-plt", "-g0", "-DNDEBUG", "-shared", "-fPIC", "-fvisibility=hidden", "-s"),
         *(f"-D_GLIBCXX_USE_CXX11_ABI={int(target.cxx11_abi)}", f'-DTORCHSPAN_SOURCE="{target.source}"'),
         *(f"-I{headers}", f"-I{headers / 'torch/csrc/api/include'}", f"-I{sysconfig.get_path('include')}"),
         *(str(SOURCE_FOLDER / SOURCES[0]), "-o", str(path)),
