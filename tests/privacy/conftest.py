@@ -67,7 +67,7 @@ class Run:
 
 
 @pytest.fixture(scope="session")
-def canaries(tmp_path_factory, native_library):  # noqa: ARG001 - the program loads it
+def canaries(tmp_path_factory, native_library):
     """`canaries(capture)`: the run at that capture, made once."""
 
     @functools.cache

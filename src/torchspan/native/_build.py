@@ -79,7 +79,7 @@ def build(target: TorchBuild, progress: Callable[[str], object] = lambda _line: 
             return place.check(target)
     except OSError as error:
         raise UnavailableError(
-            f"the library cannot be written: {error.strerror}: {error.filename or folder}", WRITABLE
+            f"the library cannot be written: {error.strerror}: {error.filename or parent}", WRITABLE
         ) from error
 
 
