@@ -73,7 +73,8 @@ THREAD_ID = Attribute(
     "thread.id",
     "int",
     "Python's identifier of the thread, on the span of work that begins in a thread other than the main one. Absent "
-    "if the span around it has the same thread. On an operator, if it is not the thread of the span below which it was recorded.",
+    "if the span around it has the same thread. On an operator, if it is not the thread of the span below which it was "
+    "recorded.",
     *(row for row in phase.PHASES if row.keep),
     phase.OPERATOR,
     at_start=True,
