@@ -78,7 +78,7 @@ def recorded(library, run):
     finally:
         library.end(number)
     events, links, shapes, table, count, folded, _ = library.finish(number, b"t" * 16, 1)
-    names = [(name.decode(), overload.decode()) for name, overload in library.names(0)]
+    names = [(name.decode("utf-8", "replace"), overload.decode()) for name, overload in library.names(0)]
     rows, by_id = [], {}
     fields = list(EVENT.iter_unpack(events))
     assert len(fields) == count == sum(row[1] for row in table) or len(table) == 40
