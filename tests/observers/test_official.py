@@ -19,6 +19,7 @@ def test_there_is_a_pair_for_each_phase_by_its_name_below_its_library():
     expected = {name_below_its_library(each): each for each in phase.PHASES}
     without = {
         "torchspan.observed": phase.OBSERVED,
+        "torchspan.operators": phase.OPERATORS,
         "torchspan.batch": phase.BATCH,
         "torchspan.import_": phase.IMPORT,
         "torchspan.progress": phase.PROGRESS,

@@ -138,7 +138,9 @@ def test_what_the_library_recorded_of_a_training_step_is_the_text_of_the_encoder
         model(x).sum().backward()
     native_library.end(number)
     events, links, shapes, *_ = native_library.finish(number, (1).to_bytes(16, "big"), 0xCD)
-    names = [operator_name(name.decode(), overload.decode()) for name, overload in native_library.names(0)]
+    names = [
+        operator_name(name.decode("utf-8", "replace"), overload.decode()) for name, overload in native_library.names(0)
+    ]
     operators = RecordedOperators(
         events, links, shapes, OFFSET_NS, native_library, names.__getitem__, "local" if with_shapes else "none"
     )
