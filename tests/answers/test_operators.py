@@ -121,11 +121,25 @@ def test_stages_and_errors_are_those_of_the_same_file_without_the_spans_of_opera
     answers = said()
     assert [(stage.name, stage.s, stage.calls) for stage in answers.stages] == [
         ("GET /", 0.1, 1),
-        ("aten.convolution", 0.061, 1),
+        ("aten.convolution", 0.061, 24),
         ("execute", 0.027, 1),
-        ("aten.relu", 0.012, 1),
+        ("aten.relu", 0.012, 24),
     ]
     assert answers.errors == ()
+
+
+def test_converters_are_stages_with_the_number_of_their_conversions(recording, said):
+    converters = {
+        s.CONVERTER_OPERATORS: ["torch.ops.aten.relu.default", "torch.ops.aten.add.Tensor"],
+        s.CONVERTER_COUNTS: [3, 1],
+        s.CONVERTER_DURATIONS: [0.05, 0.04],
+    }
+    recording.span("torch_tensorrt.construct_network", 0, 100, converters)
+    assert [(stage.name, stage.s, stage.calls) for stage in said().stages] == [
+        ("aten.relu", 0.05, 3),
+        ("aten.add.Tensor", 0.04, 1),
+        ("construct_network", 0.01, 1),
+    ]
 
 
 def test_an_operator_whose_span_above_is_not_in_the_file_starts_no_trace(recording):

@@ -56,6 +56,7 @@ def test_steps_and_converters_are_parts_of_the_own_time():
     steps = {semconv.STEP_NAMES: ["save"], semconv.STEP_COUNTS: [1], semconv.STEP_DURATIONS: [30e-9]}
     converters = {
         semconv.CONVERTER_OPERATORS: ["torch.ops.aten.relu.default", "torch.ops.aten.add.Tensor"],
+        semconv.CONVERTER_COUNTS: [1, 1],
         semconv.CONVERTER_DURATIONS: [50e-9, 40e-9],
     }
     assert parts(span("torch_tensorrt.construct_network", 0, 100, **steps, **converters)) == {

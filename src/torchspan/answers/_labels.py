@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchspan import phase, semconv
 from torchspan.answers import _frame_answer
@@ -27,6 +28,8 @@ _MOST_LOGGED = 2
 _SAID_BY_ALL = ("torch_tensorrt.", "tensorrt.", "torch.", f"{phase.OBSERVED.name} ")
 """Beginnings of names that tell nothing where names are short."""
 _TARGETS = (semconv.BUILD_PHASE_NAME, semconv.PASS_NAME, semconv.COMPILE_PHASE_NAME)
+_STEPS = (semconv.STEP_NAMES, semconv.STEP_COUNTS, semconv.STEP_DURATIONS)
+_CONVERTERS = (semconv.CONVERTER_OPERATORS, semconv.CONVERTER_COUNTS, semconv.CONVERTER_DURATIONS)
 _SUBJECTS = (semconv.CACHE_INSERTED, semconv.MODEL_CLASS, semconv.IMPORT_MODULE)
 
 
@@ -38,13 +41,12 @@ class Fact:
     style: Style = Style.DIM
 
 
-@dataclass(frozen=True, slots=True)
-class StepRows:
+class StepRows(NamedTuple):
     """Short pieces of work inside a span: name, how often, nanoseconds."""
 
     name: str
-    count: int
-    ns: float
+    runs: int
+    ns: int
 
 
 def subject(span: Span) -> str:
@@ -123,21 +125,30 @@ def exit_of(span: Span) -> list[Fact]:
     return [Fact(f"exit {code:.0f}", Style.FALLBACK if code else Style.DIM)]
 
 
-def steps(span: Span) -> list[StepRows]:
-    """The steps that the span carries as attributes, PyTorch's operators among them, by their time without what runs inside."""
-    return [*_own_steps(span), *(StepRows(row.name, row.runs, row.self_s * 1e9) for row in operator_rows([span]))]
+def split(span: Span, own_ns: int) -> tuple[list[StepRows], int]:
+    """The own time of a span, in nanoseconds: what is spent in its steps, converters and PyTorch's operators, and the rest."""
+    steps = [
+        *_steps_of(span, _STEPS),
+        *(row._replace(name=operator(row.name)) for row in _steps_of(span, _CONVERTERS)),
+        *(StepRows(row.name, row.runs, round(row.self_s * 1e9)) for row in operator_rows([span])),
+    ]
+    parts = []
+    for step in steps:
+        ns = min(step.ns, own_ns)
+        own_ns -= ns
+        parts.append(step._replace(ns=ns))
+    return parts, own_ns
 
 
-def _own_steps(span: Span) -> list[StepRows]:
-    """Without operators; none where the lists do not fit together."""
-    if semconv.STEP_NAMES not in span.attributes:
+def _steps_of(span: Span, keys: tuple[str, str, str]) -> list[StepRows]:
+    """The rows of the attributes with names, counts and seconds; none where the lists do not fit together."""
+    if keys[0] not in span.attributes:
         return []
-    names = strings(span.attributes, semconv.STEP_NAMES)
-    counts = numbers(span.attributes, semconv.STEP_COUNTS)
-    durations = numbers(span.attributes, semconv.STEP_DURATIONS)
+    names = strings(span.attributes, keys[0])
+    counts, durations = (numbers(span.attributes, key) for key in keys[1:])
     if not len(names) == len(counts) == len(durations):
         return []
-    return [StepRows(name, int(count), s * 1e9) for name, count, s in zip(names, counts, durations, strict=True)]
+    return [StepRows(name, int(count), round(s * 1e9)) for name, count, s in zip(names, counts, durations, strict=True)]
 
 
 def _facts(node: Node) -> list[Fact]:
@@ -291,8 +302,8 @@ def _steps(span: Span) -> list[str]:
     if span.attributes.get(semconv.STAND_IN) is True:
         return []  # the steps of a stand-in mean as little as its duration
     return [
-        f"{step.name} {duration(step.ns)}{f' ({times(step.count)})' if step.count > 1 else ''}"
-        for step in _own_steps(span)
+        f"{step.name} {duration(step.ns)}{f' ({times(step.runs)})' if step.runs > 1 else ''}"
+        for step in _steps_of(span, _STEPS)
         if step.ns >= _NOTABLE_STEP * max(span.duration_ns, 1)
     ]
 

@@ -61,6 +61,11 @@ def operator_rows(spans: Iterable[Span]) -> list[OperatorRow]:
     return sorted(rows.values(), key=lambda row: -row.self_s)
 
 
+def has_operators(span: Span) -> bool:
+    """Whether the span carries a table that `operator_rows` reads."""
+    return bool(operator_rows([span]))
+
+
 def operators_text(spans: Sequence[Span], room: int, whole_ns: int) -> str:
     """The tables of the spans in at most `room` columns, with shares of `whole_ns`; empty without a table."""
     texts = [f"{row.name} {times(row.runs)} {share(row.self_s * 1e9, whole_ns)}" for row in operator_rows(spans)]

@@ -9,7 +9,7 @@ from torchspan import phase
 from torchspan.answers import _labels
 from torchspan.answers._frame_answer import dynamos_share
 from torchspan.answers._kinds_of_answer import Stage
-from torchspan.answers._labels import SEPARATOR
+from torchspan.answers._labels import SEPARATOR, StepRows
 from torchspan.answers._wording import listed, words
 from torchspan.answers.compile_phases import COMPILE_PHASES, compile_phase
 from torchspan.answers.lines import Paragraph
@@ -33,20 +33,19 @@ def stages(nodes: list[Node]) -> list[Stage]:
     work, workers = _sums(nodes)
     whole_ns = covered_ns(nodes)
     return [
-        *(_stage(name, calls, share(sum(calls), whole_ns)) for name, calls in _longest(work)),
-        *(_stage(name, calls, "in workers", in_workers=True) for name, calls in _longest(workers)),
+        *(_stage(row, share(row.ns, whole_ns)) for row in _longest(work)),
+        *(_stage(row, "in workers", in_workers=True) for row in _longest(workers)),
     ]
 
 
-def _stage(name: str, calls: list[float], share_: str, *, in_workers: bool = False) -> Stage:
-    ns = sum(calls)
+def _stage(row: StepRows, share_: str, *, in_workers: bool = False) -> Stage:
     return Stage(
-        sentence_pieces=(name, duration(ns), f"in {plural(len(calls), 'call')},", *words(share_)),
-        remedy_pieces=words(_advice(name)),
+        sentence_pieces=(row.name, duration(row.ns), f"in {plural(row.runs, 'call')},", *words(share_)),
+        remedy_pieces=words(_advice(row.name)),
         joint=":",
-        name=name,
-        s=ns / 1e9,
-        calls=len(calls),
+        name=row.name,
+        s=row.ns / 1e9,
+        calls=row.runs,
         in_workers=in_workers,
     )
 
@@ -99,24 +98,29 @@ def covered_ns(nodes: Iterable[Node]) -> int:
     return total - sum(node.self_ns() for node in every if id(node) in left_out)
 
 
-def _longest(calls: dict[str, list[float]]) -> list[tuple[str, list[float]]]:
-    return sorted(((name, ns) for name, ns in calls.items() if sum(ns)), key=lambda stage: -sum(stage[1]))
+def _longest(rows: dict[str, StepRows]) -> list[StepRows]:
+    return sorted((row for row in rows.values() if row.ns), key=lambda row: -row.ns)
 
 
-def _sums(nodes: list[Node]) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Nanoseconds of each call of each stage, of the work and in compile workers."""
+def _sums(nodes: list[Node]) -> tuple[dict[str, StepRows], dict[str, StepRows]]:
+    """The stages by name, of the work and in compile workers."""
     left_out = at_or_below(nodes, lambda node: node.is_stand_in)
     in_workers = at_or_below(nodes, lambda node: node.span.name == phase.COMPILE_WORKER.name)
-    work: dict[str, list[float]] = {}
-    workers: dict[str, list[float]] = {}
+    work: dict[str, StepRows] = {}
+    workers: dict[str, StepRows] = {}
     for node in nodes:
         if id(node) in in_workers:
             if node.span.name != phase.COMPILE_WORKER.name or not node.children:
-                workers.setdefault(_labels.short(node.span), []).append(node.self_ns())
+                _add(workers, StepRows(_labels.short(node.span), 1, node.self_ns()))
         elif id(node) not in left_out and not is_wait(node):
-            for name, ns in _pieces(node):
-                work.setdefault(name, []).append(round(ns))
+            for piece in _pieces(node):
+                _add(work, piece)
     return work, workers
+
+
+def _add(rows: dict[str, StepRows], piece: StepRows) -> None:
+    sum_ = rows.get(piece.name, StepRows(piece.name, 0, 0))
+    rows[piece.name] = StepRows(piece.name, sum_.runs + piece.runs, sum_.ns + piece.ns)
 
 
 def is_wait(node: Node) -> bool:
@@ -124,16 +128,14 @@ def is_wait(node: Node) -> bool:
     return node.span.name == phase.COMPILE_WAIT.name or _labels.short(node.span) == _WAIT_FOR_WORKERS
 
 
-def _pieces(node: Node) -> Iterator[tuple[str, float]]:
+def _pieces(node: Node) -> Iterator[StepRows]:
     """The span's own time, divided into the steps that it names and the rest."""
-    own: float = node.self_ns()
+    own = node.self_ns()
     running = node.span.running if isinstance(node.span, UnfinishedSpan) else None
     if running is not None:
         ns = min(running.for_ns, own)
         own -= ns
-        yield _labels.without_library(running.name.partition(SEPARATOR)[0]), ns
-    for step in _labels.steps(node.span):
-        ns = min(step.ns, own)
-        own -= ns
-        yield step.name, ns
-    yield _labels.short(node.span), own
+        yield StepRows(_labels.without_library(running.name.partition(SEPARATOR)[0]), 1, ns)
+    steps, rest = _labels.split(node.span, own)
+    yield from steps
+    yield StepRows(_labels.short(node.span), 1, rest)

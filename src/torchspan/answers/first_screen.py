@@ -12,7 +12,7 @@ from torchspan.answers._cache_answer import together as cache_together
 from torchspan.answers._compiled import Compiled
 from torchspan.answers._fallback_answer import together
 from torchspan.answers._kinds_of_answer import Answer, CacheResult, Failure, Fallback
-from torchspan.answers._operator_rows import operator_rows, operators_text
+from torchspan.answers._operator_rows import has_operators, operators_text
 from torchspan.answers._stages import LARGEST, advice_about, covered_ns
 from torchspan.answers._wording import listed, words
 from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowed, pad, shorten
@@ -192,7 +192,7 @@ def _slowest_engine(row: Compiled) -> Iterator[Paragraph]:
 
 
 def _operators(row: Compiled) -> Iterator[Paragraph]:
-    nodes = [node for node in row.every if operator_rows([node.span])]
+    nodes = [node for node in row.every if has_operators(node.span)]
     text = operators_text([node.span for node in nodes], _OPERATORS_ROOM, covered_ns(nodes))
     if text:
         yield ("operators:", *words(text))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from torchspan import phase, semconv
 from torchspan.answers._attributes import strings
 from torchspan.answers._compiled import Compiled, compiled
-from torchspan.answers._operator_rows import is_operator, operator_rows
+from torchspan.answers._operator_rows import has_operators, is_operator
 from torchspan.answers.units import plural
 from torchspan.answers.whole_texts import with_texts
 from torchspan.comparison._exact_test import MOST
@@ -172,7 +172,7 @@ def works_of(traces: Iterable[Trace]) -> dict[WorkKey, Compiled]:
 
 def _has_block(row: Compiled) -> bool:
     """Whether operators were recorded in blocks of the program. Of other work, rate limits decide which runs have them."""
-    return any(node.span.name == phase.OPERATORS.name and operator_rows([node.span]) for node in row.every)
+    return any(node.span.name == phase.OPERATORS.name and has_operators(node.span) for node in row.every)
 
 
 def _key(row: Compiled, node: Node) -> WorkKey:

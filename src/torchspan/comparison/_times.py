@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from torchspan import phase, semconv
 from torchspan.answers import _labels
-from torchspan.answers._attributes import number, numbers, operator, strings
+from torchspan.answers._attributes import number, strings
 from torchspan.answers._compiled import Compiled
 from torchspan.answers.units import plural
 from torchspan.comparison._exact_test import FEWEST, LEVEL, after_holm, p_value, ratio_interval
@@ -76,16 +76,11 @@ def _stage(span: Span) -> str:
 
 def _add_steps(parts: defaultdict[Path, int], path: Path, span: Span, own_ns: int) -> None:
     """Add the own time of a span: its steps, the converters that it names, and the rest."""
-    converters = map(operator, strings(span.attributes, semconv.CONVERTER_OPERATORS))
-    durations_s = numbers(span.attributes, semconv.CONVERTER_DURATIONS)
-    steps = [(step.name, step.ns) for step in _labels.steps(span)]
-    steps += [(name, s * 1e9) for name, s in zip(converters, durations_s, strict=False)]
-    for name, step_ns in steps:
-        ns = min(round(step_ns), own_ns)
-        own_ns -= ns
-        inside = (*path, name)
-        parts[inside] += ns
-    parts[path] += own_ns
+    steps, rest_ns = _labels.split(span, own_ns)
+    for step in steps:
+        inside = (*path, step.name)
+        parts[inside] += step.ns
+    parts[path] += rest_ns
 
 
 def _own_ns(nodes: Sequence[Node], depths: Sequence[int]) -> list[int]:
