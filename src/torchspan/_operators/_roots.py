@@ -29,22 +29,6 @@ COMPILING = (
 _LONGEST_S = 1e9
 """Seconds. The library takes 64 bits of nanoseconds."""
 
-_DATA_TYPES = {
-    "Float": "float32",
-    "Double": "float64",
-    "Half": "float16",
-    "BFloat16": "bfloat16",
-    "Long": "int64",
-    "Int": "int32",
-    "Short": "int16",
-    "Char": "int8",
-    "Byte": "uint8",
-    "Bool": "bool",
-    "ComplexFloat": "complex64",
-    "ComplexDouble": "complex128",
-}
-"""C++ names of data types whose Python names are not the same in lower case."""
-
 
 class OperatorRoots:
     """Records the operators below roots. The library is loaded at the first one.
@@ -130,11 +114,8 @@ class OperatorRoots:
         event.additions[semconv.OPERATORS_COUNT] = count
         event.additions[semconv.OPERATORS_FOLDED] = folded
         self.emitted += count - folded
-        tensors = (
-            None if shapes is None else [[(_data_type(kind), sizes) for kind, sizes in operator] for operator in shapes]
-        )
         event.scratch[OPERATORS] = RecordedOperators(
-            events, links, tensors, event.anchor.offset_ns, library, self._name, self._capture
+            events, links, shapes, event.anchor.offset_ns, library, self._name, self._capture
         )
 
     def _table(self, table: list[tuple[int, int, int, int, int]]) -> dict[str, Any]:
@@ -186,7 +167,3 @@ class OperatorRoots:
 
 def _ended(_event: Event, _is_suppressed: bool) -> None:
     """Nothing: the thread's work has been left before."""
-
-
-def _data_type(name: str) -> str:
-    return _DATA_TYPES.get(name) or name.lower()

@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
+#include <c10/core/ScalarType.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/headeronly/version.h>
 
@@ -230,8 +231,8 @@ PyObject* shapes_of(const std::vector<torchspan::Shapes>& shapes) {
     for (const auto* tensor = operators.tensors; tensor != operators.tensors + operators.count; ++tensor) {
       PyObject* sizes = PyList_New(0);
       for (const int32_t* end = size + tensor->dimensions; size != end; ++size) sizes = appended(sizes, PyLong_FromLong(*size));
-      const char* type = c10::toString(static_cast<c10::ScalarType>(tensor->type));
-      tensors = appended(tensors, sizes ? Py_BuildValue("(sN)", type, sizes) : nullptr);
+      const std::string type(c10::getDtypeNames(static_cast<c10::ScalarType>(tensor->type)).first);
+      tensors = appended(tensors, sizes ? Py_BuildValue("(sN)", type.c_str(), sizes) : nullptr);
     }
     list = appended(list, tensors);
   }
