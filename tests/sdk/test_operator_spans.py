@@ -156,6 +156,13 @@ def test_five_hundred_operators_have_their_own_ids_and_share_what_is_equal():
     assert len({id(span.resource) for span in of_records}) == 1
 
 
+def test_the_encoder_of_otlp_does_not_hash_the_resource_of_each_operator(monkeypatch):
+    hashes, hash_of = [], Resource.__hash__
+    monkeypatch.setattr(Resource, "__hash__", lambda resource: hashes.append(resource) or hash_of(resource))
+    encode_spans(list(spans(recorded(*chain(500, 0xCD)), root())))
+    assert 1 <= len(hashes) <= 2
+
+
 def test_without_a_context_there_are_no_spans():
     assert list(spans(recorded(*chain(3, 1)), root(None))) == []
 

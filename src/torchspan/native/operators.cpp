@@ -331,7 +331,7 @@ PyObject* fill(PyObject*, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "Oy#y#Ly#", &bytes, &links, &links_size, &trace, &trace_size, &offset_ns, &state, &state_size) ||
       !read_events(bytes, events))
     return nullptr;
-  const std::string text = templates().fill(events, {links, static_cast<size_t>(links_size)}, {trace, static_cast<size_t>(trace_size)},
+  const std::string_view text = templates().fill(events, {links, static_cast<size_t>(links_size)}, {trace, static_cast<size_t>(trace_size)},
                                             static_cast<uint64_t>(offset_ns), {state, static_cast<size_t>(state_size)});
   return PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
 }

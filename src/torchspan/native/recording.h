@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -168,8 +169,7 @@ class Names {
   }
   std::vector<std::string> from(size_t first) {
     std::lock_guard<std::mutex> lock(mutex);
-    return first < texts_.size() ? std::vector<std::string>(texts_.begin() + static_cast<ptrdiff_t>(first), texts_.end())
-                                 : std::vector<std::string>();
+    return {texts_.begin() + static_cast<ptrdiff_t>(std::min(first, texts_.size())), texts_.end()};
   }
   std::mutex mutex;
 
@@ -220,11 +220,6 @@ struct Open {
   unsigned exceptions = 0;                  // that were being thrown when it started
 };
 
-struct TextHash {
-  using is_transparent = void;  // looks up a view without a copy
-  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
-};
-
 struct Thread {
   struct Entry { uint64_t id, inside; };    // 0: it has ended before one inside it. Duration of the operators inside it
   struct Begun { Root* root; uint32_t number, below; };
@@ -238,7 +233,7 @@ struct Thread {
   std::vector<Begun> roots;                 // begun on this thread, innermost last
   Slot slots[512] = {};
   struct Name { uint16_t number; const char* kept; };
-  std::unordered_map<std::string, Name, TextHash, std::equal_to<>> names;  // with those that the table has no room for
+  std::map<std::string, Name, std::less<>> names;  // with those that the table has no room for
   Root* seen_root = nullptr;
   uint64_t seen_handle = 0;
   uint32_t seen_number = 0;
@@ -544,17 +539,16 @@ class Recorder {
     std::memcpy(text + length + 1, overload, overload_length);
     const std::string_view key(text, length + 1 + overload_length);
     auto row = thread->names.find(key);
-    Thread::Name found{};
-    if (row != thread->names.end()) {
-      found = row->second;
-    } else {
-      found.number = names_.number(key, &found.kept);
-      if (thread->names.size() < 2 * kNames) thread->names.emplace(key, found);
+    const bool is_new = row == thread->names.end();
+    Thread::Name interned = is_new ? Thread::Name{} : row->second;
+    if (is_new) {
+      interned.number = names_.number(key, &interned.kept);
+      if (thread->names.size() < 2 * kNames) thread->names.emplace(key, interned);
     }
-    if (!found.kept) nameless_.fetch_add(1, std::memory_order_relaxed);
+    if (!interned.kept) nameless_.fetch_add(1, std::memory_order_relaxed);
     else if (length < kNameBytes - 1 && overload_length < kNameBytes - 1)
-      slot = {name, overload, found.kept, found.kept + length + 1, found.number};
-    return found.number;
+      slot = {name, overload, interned.kept, interned.kept + length + 1, interned.number};
+    return interned.number;
   }
 
   // --- what is read ----------------------------------------------------------------------------------------------
@@ -604,10 +598,7 @@ class Recorder {
   }
   void absorb(const Event& event) {
     Root* root = numbered(event.root);
-    if (!root) {
-      ++late_;
-      return;
-    }
+    if (!root) return void(++late_);
     const uint64_t duration = event.end - event.start;
     ++root->count;
     Row& row = root->table[event.name];

@@ -31,31 +31,37 @@ class Templates {
     longest_ = std::max(longest_, text.size() + kLongest * pieces.size() + 1);
     by_key_[key] = std::move(pieces);
   }
-  // The spans, separated by commas. An event without a template is left out.
-  std::string fill(const std::vector<Event>& events, std::string_view links, std::string_view trace, uint64_t offset_ns,
-                   std::string_view state) const {
-    const std::unique_ptr<char[]> buffer(new char[events.size() * (longest_ + state.size()) + 1]);
-    char* text = buffer.get();
+  // The spans, separated by commas, until the next call. An event without a template is left out.
+  std::string_view fill(const std::vector<Event>& events, std::string_view links, std::string_view trace, uint64_t offset_ns,
+                        std::string_view state) {
+    buffer_.resize(std::max(buffer_.size(), events.size() * (longest_ + state.size())));
+    char trace_text[32], thread_text[20];
+    const std::string_view own_trace(trace_text, hex(trace_text, trace));
+    std::string_view last_thread;  // most operators run on the thread of the one before
+    uint64_t thread = 0;
+    char* text = buffer_.data();
     for (const Event& event : events) {
       auto pieces = by_key_.find(key(event, !state.empty()));
       if (pieces == by_key_.end()) continue;
-      if (text != buffer.get()) *text++ = ',';
+      if (last_thread.empty() || event.thread != thread)
+        thread = event.thread, last_thread = {thread_text, decimal(thread_text, thread)};
+      if (text != buffer_.data()) *text++ = ',';
       for (const Piece& piece : pieces->second) {
         text = copied(text, piece.text);
         switch (piece.place) {
-          case kTrace: text = hex(text, trace); break;
+          case kTrace: text = copied(text, own_trace); break;
           case kSpan: text = hex(text, event.id); break;
           case kParent: text = hex(text, event.parent); break;
           case kStart: text = decimal(text, event.start + offset_ns); break;
           case kEnd: text = decimal(text, event.end + offset_ns); break;
-          case kThread: text = decimal(text, event.thread); break;
+          case kThread: text = copied(text, last_thread); break;
           case kLinkTrace: text = hex(text, links.substr(std::min<size_t>(16 * size_t{event.link_trace}, links.size()), 16)); break;
           case kLinkSpan: text = hex(text, event.link); break;
           case kState: text = copied(text, state); break;
         }
       }
     }
-    return std::string(buffer.get(), text);
+    return {buffer_.data(), text};
   }
 
  private:
@@ -82,6 +88,7 @@ class Templates {
 
   std::unordered_map<uint32_t, std::vector<Piece>> by_key_;
   size_t longest_ = 0;  // bytes of a span without its state
+  std::vector<char> buffer_;
 };
 
 }  // namespace torchspan

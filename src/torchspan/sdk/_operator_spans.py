@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import suppress_instrumentation
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode
@@ -62,7 +63,7 @@ def spans_with_texts(
     if own is None:
         return
     trace_id, trace_flags, state = own.trace_id, own.trace_flags, own.trace_state
-    resource, scope = root.resource, root.instrumentation_scope
+    resource, scope = _hashed(root.resource), root.instrumentation_scope
     shapes, offset_ns = operators.shapes, operators.offset_ns
     for number, record in enumerate(EVENT.iter_unpack(operators.events)):
         start, end, span_id, parent_id, link_id, thread, _, name, flags, _, link = record
@@ -88,6 +89,20 @@ def spans_with_texts(
             instrumentation_scope=scope,
         )
         yield span, look.texts
+
+
+class _HashedResource(Resource):
+    """A resource that computes its hash once. OTLP's encoder asks each span's resource for it, which makes JSON each time."""
+
+    def __init__(self, resource: Resource) -> None:
+        super().__init__(resource.attributes, resource.schema_url)
+        self._hash = super().__hash__()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+_hashed = functools.lru_cache(maxsize=4)(_HashedResource)
 
 
 @functools.lru_cache(maxsize=_MOST_REMEMBERED)
