@@ -91,6 +91,12 @@ def test_without_a_library_the_command_that_builds_it_is_named(caches, target):
     assert not caches.exists()
 
 
+def test_a_variable_that_is_neither_on_nor_off_is_one_line_and_builds_nothing(caches, target, monkeypatch, caplog):
+    monkeypatch.setenv("TORCHSPAN_NATIVE_BUILD", "yes")
+    assert refusal() == f"no library is built for PyTorch {target.torch}; run {COMMAND}"
+    assert caplog.messages == ["Invalid TORCHSPAN_NATIVE_BUILD='yes', using default off (expected on or off)"]
+
+
 @pytest.mark.parametrize("part", ["another version", "another commit", "another ABI", "a changed header"])
 def test_a_library_for_another_pytorch_is_not_even_opened(part, copy, monkeypatch, tmp_path, target):
     pretend(part, monkeypatch, tmp_path)

@@ -44,10 +44,9 @@ class OperatorRoots:
     """
 
     def __init__(self, load: Callable[[], Any], mode: str, capture: str) -> None:
-        self._load = load
+        self._load: Callable[[], Any] | None = load  # None from the first attempt on
         self._mode, self._capture = mode, capture
         self._library: Any = None
-        self._is_unavailable = False
         self._failure: Exception | None = None
         self._names: dict[int, str] = {}
         self.emitted = 0
@@ -158,11 +157,13 @@ class OperatorRoots:
         return self._library
 
     def _try(self) -> None:
-        if self._library is None and not self._is_unavailable:
-            try:
-                self._library = self._load()
-            except Exception as error:
-                self._is_unavailable, self._failure = True, error  # the first root logs it
+        if self._load is None:
+            return
+        load, self._load = self._load, None
+        try:
+            self._library = load()
+        except Exception as error:
+            self._failure = error  # the first root logs it
 
 
 def _ended(_event: Event, _is_suppressed: bool) -> None:

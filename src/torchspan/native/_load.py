@@ -27,7 +27,10 @@ def load() -> Any:
     try:
         path = fitting(target)
     except UnavailableError as error:
-        if os.environ.get(TORCHSPAN_NATIVE_BUILD, "").strip() != "on":
+        choice = os.environ.get(TORCHSPAN_NATIVE_BUILD, "").strip()
+        if choice not in ("", "on", "off"):
+            logger.warning("Invalid %s=%r, using default off (expected on or off)", TORCHSPAN_NATIVE_BUILD, choice)
+        if choice != "on":
             raise
         from torchspan.native._build import build
 
