@@ -11,6 +11,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, Sa
 import torchspan
 from support.operators import BLOCK, children, names, operators, recording, table
 from torchspan import instrumentor
+from torchspan._operators import OperatorRoots
 from torchspan.observers import observable
 
 ONES = torch.ones(4, 4)
@@ -374,3 +375,15 @@ def test_operators_on_threads_of_autograd_belong_to_the_root_and_say_their_threa
     assert elsewhere
     assert threading.get_ident() not in elsewhere
     assert {span.trace_id for span in operators(trace)} == {trace.one(BLOCK).trace_id}
+
+
+def test_operators_that_an_earlier_instrumentation_lost_are_not_counted_again():
+    counts = {"ring": 5, "late": 2}
+    roots = OperatorRoots(lambda: SimpleNamespace(counts=counts.copy), "on", "none")
+    assert roots.lost("ring") == 0
+    roots.prepare()
+    assert (roots.lost("ring"), roots.lost("late")) == (0, 0)
+    counts["ring"] += 3
+    assert (roots.lost("ring"), roots.lost("late")) == (3, 0)
+    counts.update(ring=1, late=0)  # in a forked child
+    assert roots.lost("ring") == 0

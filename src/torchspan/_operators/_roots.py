@@ -47,6 +47,7 @@ class OperatorRoots:
         self._load: Callable[[], Any] | None = load  # None from the first attempt on
         self._mode, self._capture = mode, capture
         self._library: Any = None
+        self._lost_before: dict[str, int] = {}
         self._failure: Exception | None = None
         self._names: dict[int, str] = {}
         self.emitted = 0
@@ -67,8 +68,11 @@ class OperatorRoots:
             self._try()
 
     def lost(self, reason: str) -> int:
-        """Number of operators that were lost in this process: `ring`, because they came too fast; `late`, after their root's end."""
-        return 0 if self._library is None else int(self._library.counts()[reason])
+        """Operators lost since the library was loaded: `ring`, because they came too fast; `late`, after their root's end."""
+        if self._library is None:
+            return 0
+        now = int(self._library.counts()[reason])
+        return max(0, now - self._lost_before[reason])  # a forked child's counts begin at 0
 
     # --- roots ----------------------------------------------------------------------------------------------------
     def _start(self, event: Event) -> int:
@@ -161,7 +165,9 @@ class OperatorRoots:
             return
         load, self._load = self._load, None
         try:
-            self._library = load()
+            library = load()
+            self._lost_before = library.counts()  # of an earlier `instrument()` of this process
+            self._library = library
         except Exception as error:
             self._failure = error  # the first root logs it
 
