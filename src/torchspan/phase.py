@@ -280,6 +280,9 @@ RUNS: tuple[Phase, ...] = (EXECUTE, RUN_CONTEXT)
 ROOTS: tuple[Phase, ...] = (RUN_GRAPH, EXECUTE, RUN_CONTEXT, OBSERVED, OPERATORS)
 """Work below which PyTorch's operators are recorded, where `TORCHSPAN_OPERATORS` or the program asks for it."""
 
+NOTICED_LATE: tuple[Phase, ...] = (COMPILE_WAIT, IMPORT, PROGRESS)
+"""Phases whose events are not opened when the work starts, so that their time on the processor is not measured."""
+
 BUILDS: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, BUILD_ENGINE)
 """Work that results in TensorRT engines."""
 

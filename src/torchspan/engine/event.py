@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from torchspan._base.scratch import Scratch
 from torchspan.engine.processor_time import UNMEASURED, ProcessorClock, ProcessorTime
-from torchspan.phase import Phase
+from torchspan.phase import NOTICED_LATE, Phase
 
 if TYPE_CHECKING:
     from torchspan.engine.deferral import Deferral
@@ -194,7 +194,8 @@ class Event:
         now_ns = self.anchor.now_ns()
         earliest_ns = 0 if parent is None else parent.start_ns
         self.start_ns: int = now_ns if at_ns is None else max(earliest_ns, min(at_ns, now_ns))
-        self.processor = ProcessorClock(phase) if phase.keep and placement.is_current and at_ns is None else None
+        is_clocked = phase.keep and placement.is_current and at_ns is None and phase not in NOTICED_LATE
+        self.processor = ProcessorClock(phase) if is_clocked else None
         """The clocks of the processor at its start. None for frequent work, for work that the thread does not do itself, and for
         work that was opened after its start, unless its source sets them."""
         self.processor_time: ProcessorTime = UNMEASURED

@@ -25,7 +25,7 @@ def event_text_key(index: int, key: str) -> str:
 
 
 _KEPT = tuple(row for row in phase.PHASES if row.keep)
-_CLOCKED = tuple(row for row in _KEPT if row not in {phase.COMPILE_WAIT, phase.IMPORT, phase.PROGRESS})
+_CLOCKED = tuple(row for row in _KEPT if row not in phase.NOTICED_LATE)
 """Phases whose events are opened when the work starts."""
 
 KEEP = Attribute(
