@@ -46,10 +46,14 @@ def summaries(tmp_path_factory, pytestconfig):
     assert list(summaries_of.invalid(tmp_path_factory.getbasetemp(), largest)) == []
 
 
+CXX = os.environ.get("CXX", "")
+"""As the suite was started: some tests set another one."""
+
+
 @pytest.fixture(scope="session")
 def cxx():
     """The command of the C++ compiler."""
-    named = shlex.split(os.environ.get("CXX", ""))
+    named = shlex.split(CXX)
     for command in [named] if named else (["c++"], ["g++"], ["clang++"]):
         if shutil.which(command[0]):
             return command
@@ -70,6 +74,7 @@ def native_library(cxx):
         (folder / "native").symlink_to(shared)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TORCHSPAN_NATIVE_BUILD", "on")
+        patch.setenv("CXX", CXX)
         return native.library()
 
 
