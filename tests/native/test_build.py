@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import torchspan
+from support.child import UNMEASURED
 from torchspan import native
 from torchspan.native import __main__ as command
 from torchspan.native import _build, _load
@@ -155,7 +156,7 @@ def test_broken_source_is_an_error_with_its_line(caches, tmp_path, native_librar
     source.write_text(f"#error broken\n{source.read_text(encoding='utf-8')}", encoding="utf-8")
     result = subprocess.run(
         [sys.executable, "-m", "torchspan.native", "build"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "CXX": ""},
+        env={**os.environ, **UNMEASURED, "PYTHONPATH": str(tmp_path), "CXX": ""},  # a copy of the source
         capture_output=True,
         text=True,
         check=False,
