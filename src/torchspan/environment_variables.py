@@ -14,10 +14,12 @@ __all__ = [
     "TORCHSPAN_FILE",
     "TORCHSPAN_FILE_MAX_SIZE",
     "TORCHSPAN_FILE_MODE",
+    "TORCHSPAN_GPU_TIME",
     "TORCHSPAN_GRAPH_RUNS",
     "TORCHSPAN_HEARTBEAT",
     "TORCHSPAN_INPUTS",
     "TORCHSPAN_INPUTS_EVERY",
+    "TORCHSPAN_LAYERS",
     "TORCHSPAN_NATIVE_BUILD",
     "TORCHSPAN_OPERATORS",
     "TORCHSPAN_PROPAGATION",
@@ -70,6 +72,12 @@ TORCHSPAN_CAPTURE = "TORCHSPAN_CAPTURE"
 
 Default `local`: the file of `torchspan run`, the terminal on which it ends, and `torchspan.testing.capture()`. Exporters get what the
 table of messages lets through. `none`: no one. `text`: exporters too."""
+
+TORCHSPAN_GPU_TIME = "TORCHSPAN_GPU_TIME"
+"""`sampled`: runs of engines and compiled graphs that have a span also have their time on the device. Default: `off`."""
+
+TORCHSPAN_LAYERS = "TORCHSPAN_LAYERS"
+"""The engine whose layers TensorRT times: its name, or `*` for each engine, and after a colon the number of runs (`*:50`; default 20)."""
 
 TORCHSPAN_GRAPH_RUNS = "TORCHSPAN_GRAPH_RUNS"
 """`1`: runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs."""

@@ -267,6 +267,8 @@ def instrument(
     ranks: str | int | None = None,
     graph_runs: bool | None = None,
     operators: Literal["off", "sampled", "on"] | None = None,
+    gpu_time: Literal["off", "sampled"] | None = None,
+    layers: str | None = None,
     inputs: str | None = None,
     inputs_every: int | None = None,
 ) -> None:
@@ -309,6 +311,10 @@ def instrument(
             runs.
         operators: `on`: PyTorch's operators are spans below runs of engines and compiled graphs, and below observed functions.
             `sampled`: below those in traces that the sampler has kept. `off` (default): only in blocks of `torchspan.operators`.
+        gpu_time: `sampled`: runs of engines and compiled graphs that have a span also have their time on the device, between two CUDA
+            events on the program's stream. `off` (default): they do not.
+        layers: the engine whose layers TensorRT times in its next runs that are spans: its name, or `*` for each engine, and after a
+            colon the number of these runs, such as `*:50` (without it 20). `off` (default): none.
         inputs: the modules whose calls are counted by the shapes of their arguments. `off` (default); or a list, separated by
             commas, of `compiled` (what Torch-TensorRT compiles after this call) and `module:Class` (objects of a class that are
             created after this call).

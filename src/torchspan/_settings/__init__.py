@@ -23,6 +23,7 @@ from torchspan._settings.kinds import (
     AnyText,
     Bytes,
     Choice,
+    EngineLayers,
     FollowedClasses,
     FunctionPath,
     Number,
@@ -42,6 +43,7 @@ BuildPhases = Literal["auto", "on", "off"]
 Capture = Literal["local", "none", "text"]
 Propagation = Literal["on", "links", "off"]
 Operators = Literal["off", "sampled", "on"]
+GpuTime = Literal["off", "sampled"]
 
 
 class Settings(NamedTuple):
@@ -63,6 +65,8 @@ class Settings(NamedTuple):
     ranks: str = "all"
     graph_runs: bool = False
     operators: Operators = "off"
+    gpu_time: GpuTime = "off"
+    layers: str = "off"
     inputs: str = "off"
     inputs_every: int = 100
 
@@ -292,6 +296,22 @@ SETTINGS = (
         "`python -m torchspan.native build` builds.",
         option="--operators",
         option_value="on",
+    ),
+    Setting(
+        "gpu_time",
+        env.TORCHSPAN_GPU_TIME,
+        Choice(GpuTime),
+        "off",
+        "`sampled`: runs of engines and compiled graphs that have a span also have their time on the device, between two CUDA events "
+        "on the program's stream. torchspan never waits for the device.",
+    ),
+    Setting(
+        "layers",
+        env.TORCHSPAN_LAYERS,
+        EngineLayers(),
+        "off",
+        "The engine whose layers TensorRT times in its next runs that are spans: its name, or `*` for each engine, and after a colon the "
+        "number of these runs (`*:50`; without it 20). TensorRT waits for the device at the end of each of these runs.",
     ),
     Setting(
         "inputs",

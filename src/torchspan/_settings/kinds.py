@@ -132,6 +132,31 @@ class FunctionPath(SettingKind):
         return self.parse(text)
 
 
+class EngineLayers(SettingKind):
+    """The engine whose layers are timed, and in how many runs."""
+
+    expected = "off, or the name of an engine or *, and after a colon a number of runs from 1 to 10000 (*:50)"
+
+    def parse(self, value: object) -> str:
+        """The text with its number of runs, `NAME:RUNS`; `off`. Raises ValueError for anything else."""
+        name, colon, runs = value.partition(":") if isinstance(value, str) else ("", "", "")
+        if name == "off" and not colon:
+            return name
+        number = runs if colon else "20"
+        is_number = number.isascii() and number.isdigit() and len(number) <= 5
+        if (name == "*" or name.isidentifier()) and is_number and 1 <= int(number) <= 10_000:
+            return f"{name}:{int(number)}"
+        raise ValueError(self.expected)
+
+    def read(self, text: str) -> str:
+        """As `parse`. The case of a name matters."""
+        return self.parse(text)
+
+    def read_option(self, value: object) -> str:
+        """The text. In YAML, `off` without quotes is a boolean."""
+        return "off" if value is False else str(super().read_option(value))
+
+
 class Ranks(SettingKind):
     """Some ranks of a job, or all of its processes."""
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base.by_identity import ByIdentity
-from torchspan._base.errors import FAILED, guarded
+from torchspan._base.errors import guarded
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.engine import Anchor, Audience, Decision, Event, Observed, Pick, RecordedRun
+from torchspan.engine import Anchor, Audience, Companions, Decision, Event, Observed, Pick, RecordedRun
 from torchspan.probes import Call, Record, Runs, Target
 
 
@@ -37,6 +37,7 @@ class RunEvents:
         self._factory = factory
         self._engine = factory.engine
         self._ports = ports
+        self._companions = Companions(factory.engine.guard, ports.companions)
         self._target = target
         self._action = action
         self._record = Record(action.phase, end=action.end)
@@ -49,8 +50,7 @@ class RunEvents:
         event = self._open(call, is_first=decision.is_first, pick=decision.pick)
         if event is None:
             return self._function(*call.args, **call.kwargs)
-        has_companions = bool(self._ports.companions)
-        run = self._accompanied(RecordedRun(event, call.runner, call.inputs)) if has_companions else self._function
+        run = self._accompanied(RecordedRun(event, call.runner, call.inputs)) if self._companions else self._function
         return self._run_in(event, run, call)
 
     def run_for_callbacks(self, run: Callable[[], Any], call: RunCall) -> Any:
@@ -73,19 +73,14 @@ class RunEvents:
         return self._factory.run(self._target, self._record, run, Call(None, call.args, call.kwargs), event)
 
     def _accompanied(self, recorded: RecordedRun) -> Callable[..., Any]:
-        guard, companions = self._engine.guard, self._ports.companions
+        function, companions = self._function, self._companions
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            begun = [
-                (companion, guard.begin(f"companion {companion!r}", companion.begin, recorded))
-                for companion in companions
-            ]
+            accompanied = companions.begin(recorded)
             try:
-                return self._function(*args, **kwargs)
+                return function(*args, **kwargs)
             finally:
-                for companion, token in reversed(begun):
-                    if token is not FAILED:
-                        guard.finish(f"companion {companion!r}", companion.end, token, recorded)
+                companions.end(accompanied, recorded)
 
         return run
 

@@ -8,12 +8,13 @@ that are recorded. The writer supplies the `ParentProbe`, because the parents ar
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from torchspan._base.errors import FAILED, Guard
 from torchspan.engine.event import Event
 from torchspan.engine.rate_limits import UNREFERABLE_LIMIT, RateLimits
 from torchspan.engine.run_tally import RunTally
@@ -180,14 +181,18 @@ class BegunCall(NamedTuple):
     Attributes:
         event: Its event, if it has one.
         tally: Counts the call, which began at `start_s`.
+        end_companions: Ends what accompanies the call.
     """
 
     event: Event | None
     tally: RunTally | None = None
     start_s: float = 0.0
+    end_companions: Callable[[], None] | None = None
 
     def end(self, engine: Engine, error: BaseException | None, result: Any = None) -> None:
         """End the call."""
+        if self.end_companions is not None:
+            self.end_companions()
         if self.tally is not None and self.tally.add(perf_counter() - self.start_s):
             self.tally.sum_up()
         if self.event is not None:
@@ -220,6 +225,36 @@ class Companion(Protocol):
 
     def end(self, token: Any, run: RecordedRun) -> None:
         """Called immediately after the run, however it ended. It may add facts to the event, or defer its end."""
+
+
+Accompanied = list[tuple[Companion, Any]]
+"""The companions of a run, each with what its `begin` returned."""
+
+
+class Companions:
+    """The companions of recorded runs. Each run begins them in their order and ends them in the reverse order.
+
+    Args:
+        guard: Catches what they raise. A companion whose `begin` raised is not ended.
+    """
+
+    def __init__(self, guard: Guard, companions: Sequence[Companion]) -> None:
+        self._guard = guard
+        self._named = [(f"companion {companion!r}", companion) for companion in companions]
+
+    def __bool__(self) -> bool:
+        return bool(self._named)
+
+    def begin(self, run: RecordedRun) -> Accompanied:
+        """Begin them immediately before a run."""
+        begin = self._guard.begin
+        return [(companion, begin(name, companion.begin, run)) for name, companion in self._named]
+
+    def end(self, accompanied: Accompanied, run: RecordedRun) -> None:
+        """End them immediately after the run."""
+        for companion, token in reversed(accompanied):
+            if token is not FAILED:
+                self._guard.finish(f"companion {companion!r}", companion.end, token, run)
 
 
 class FreshObjects:

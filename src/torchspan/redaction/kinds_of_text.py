@@ -324,6 +324,26 @@ class BuildPhaseName(Kind):
         return text in BUILD_PHASES or text == UNKNOWN
 
 
+class LayerName(Kind):
+    """TensorRT's name of a layer of an engine."""
+
+    title = "layer"
+    leaves = (
+        "A name of letters, digits, spaces and `_ . , : ; + - / | @ # ( ) [ ] { }`, cut after 200 characters. TensorRT makes the names of "
+        f"those of the program's modules, operators and tensors. Any other name is `{UNKNOWN}`."
+    )
+    _FORM = re.compile(r"[\w .,:;+\-/|@#()\[\]{}]{1,200}", re.ASCII)
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return text == UNKNOWN or self._FORM.fullmatch(text) is not None
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`."""
+        text = text[:200]
+        return text if self.accepts(text) else UNKNOWN
+
+
 class SpanName(Kind):
     """The name of a span of torchspan, or of a step that has no span."""
 

@@ -231,6 +231,28 @@ METRIC_EXECUTE_DURATION = Metric(
     measure=RunDuration(of=(phase.EXECUTE,)),
     bounds=SHORT_S,
 )
+METRIC_EXECUTE_GPU_DURATION = Metric(
+    "torch_tensorrt.execute.gpu.duration",
+    "s",
+    "Time on the device of runs of engines through Torch-TensorRT. Only the runs that have a span, and with "
+    "`TORCHSPAN_GPU_TIME=sampled`.",
+    measure=Size(of=(phase.EXECUTE,), key=torch_tensorrt.EXECUTE_GPU_DURATION),
+    bounds=SHORT_S,
+)
+METRIC_RUN_GRAPH_GPU_DURATION = Metric(
+    "torch.run_graph.gpu.duration",
+    "s",
+    "Time on the device of runs of compiled graphs. Only the runs that have a span, and with `TORCHSPAN_GPU_TIME=sampled`.",
+    measure=Size(of=(phase.RUN_GRAPH,), key=torch.RUN_GRAPH_GPU_DURATION),
+    bounds=SHORT_S,
+)
+METRIC_GPU_TIMES_MISSING = Metric(
+    "torchspan.gpu_times.missing",
+    "{run}",
+    "Number of runs with a span that have no time on the device although `TORCHSPAN_GPU_TIME` asks for it, by reason.",
+    torchspan.GPU_TIME_MISSING,
+    measure=Count(of=(phase.EXECUTE, phase.RUN_GRAPH), key=torchspan.GPU_TIME_MISSING),
+)
 METRIC_CONTEXT_DURATION = Metric(
     "tensorrt.execute.duration",
     "s",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.redaction.kinds_of_text import BuildPhaseName, Digest, Enumeration, Identifier, Text, Version
+from torchspan.redaction.kinds_of_text import BuildPhaseName, Digest, Enumeration, Identifier, LayerName, Text, Version
 from torchspan.redaction.operator_text import OnnxOperator
 from torchspan.redaction.size_text import DataType, ShapeText
 from torchspan.semconv._table import Attribute, folded
@@ -177,6 +177,14 @@ GPU_MEMORY_TOTAL = Attribute(
     "that device.",
     phase.BUILD_ENGINE,
 )
+GPU_MEMORY_USED_PEAK = Attribute(
+    "tensorrt.build.gpu_memory.used.peak",
+    "int",
+    "Most memory of the current device that was in use during the build, in bytes, including memory that other programs used: the "
+    "most that torchspan saw before the build, after it, and every 0.25 s in between. Present only if the program itself had "
+    "initialized CUDA and used that device.",
+    phase.BUILD_ENGINE,
+)
 BUILD_PHASE_NAME = Attribute(
     "tensorrt.build_phase.name",
     "string",
@@ -275,4 +283,37 @@ RUN_FOLDED, RUN_FOLDED_SUM, RUN_FOLDED_MAX = folded(
     "spans.",
     longest="Duration of the longest run counted in `tensorrt.execute.folded.count`, in seconds. Also set on the "
     "user's spans.",
+)
+
+# --- layers ---------------------------------------------------------------------------------------------------
+_LAYERED = (phase.EXECUTE, phase.RUN_CONTEXT)
+LAYER_NAMES = Attribute(
+    "tensorrt.layers.names",
+    "string[]",
+    "TensorRT's names of the layers of the engine, slowest first (at most 40). On the last of the runs that `torchspan.layers` or "
+    "`TORCHSPAN_LAYERS` asked for.",
+    *_LAYERED,
+    kind=LayerName(),
+)
+LAYER_DURATIONS = Attribute(
+    "tensorrt.layers.durations",
+    "double[]",
+    "Time on the device of each of `tensorrt.layers.names`, in seconds: the median of the runs.",
+    *_LAYERED,
+)
+LAYER_SHARES = Attribute(
+    "tensorrt.layers.shares",
+    "double[]",
+    "Share of each of `tensorrt.layers.names` in the sum of all medians, from 0 to 1.",
+    *_LAYERED,
+)
+LAYER_RUNS = Attribute("tensorrt.layers.runs", "int", "Number of runs in which layers were timed.", *_LAYERED)
+LAYERS_OMITTED = Attribute(
+    "tensorrt.layers.omitted.count", "int", "Number of layers beyond the 40 of `tensorrt.layers.names`.", *_LAYERED
+)
+LAYERS_OMITTED_DURATION = Attribute(
+    "tensorrt.layers.omitted.duration",
+    "double",
+    "Sum of the medians of the layers that `tensorrt.layers.omitted.count` counts, in seconds.",
+    *_LAYERED,
 )

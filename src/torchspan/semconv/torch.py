@@ -375,6 +375,13 @@ RECOMPILE_LIMIT = Attribute(
     kind=Enumeration("recompile_limit", "accumulated_recompile_limit"),
 )
 
+RUN_GRAPH_GPU_DURATION = Attribute(
+    "torch.run_graph.gpu_duration",
+    "double",
+    "Time on the device from the start of the run to its end, in seconds, between two CUDA events on the stream that the "
+    "program uses. With `TORCHSPAN_GPU_TIME=sampled`.",
+    phase.RUN_GRAPH,
+)
 RUN_GRAPH_FOLDED, RUN_GRAPH_FOLDED_SUM, RUN_GRAPH_FOLDED_MAX = folded(
     phase.RUN_GRAPH,
     count="Number of runs of compiled graphs below this span that have no span because of the rate limits. Set on the "

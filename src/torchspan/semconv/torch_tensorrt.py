@@ -690,6 +690,13 @@ EXECUTE_SHAPES_CHANGED = Attribute(
     phase.EXECUTE,
     at_start=True,
 )
+EXECUTE_GPU_DURATION = Attribute(
+    "torch_tensorrt.execute.gpu_duration",
+    "double",
+    "Time on the device from the start of the run to its end, in seconds, between two CUDA events on the stream that the "
+    "program uses. With `TORCHSPAN_GPU_TIME=sampled`.",
+    phase.EXECUTE,
+)
 EXECUTE_FOLDED, EXECUTE_FOLDED_SUM, EXECUTE_FOLDED_MAX = folded(
     phase.EXECUTE,
     count="Number of runs of engines below this span that have no span because of the rate limits. Also set on the "

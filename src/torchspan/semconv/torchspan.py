@@ -76,6 +76,33 @@ SERVING_KIND = Attribute(
 INCOMPLETE = Attribute(
     "torchspan.incomplete", "boolean", "True if torchspan did not see the end of the work and closed the span itself."
 )
+
+
+class MissingGpuTime:
+    """Why a run has no time on the device, although `TORCHSPAN_GPU_TIME` asks for it."""
+
+    CAPTURING = "capturing"
+    """The stream was being captured into a CUDA graph."""
+    POOL = "pool"
+    """The device had not finished as many runs as there are CUDA events for."""
+    RUNNING = "running"
+    """The device was still running when the span had to be written: at a flush, at the end of the process."""
+    UNANSWERED = "unanswered"
+    """The device did not finish the run within a minute."""
+    FAILED = "failed"
+    """CUDA returned an error."""
+
+
+GPU_TIME_MISSING = Attribute(
+    "torchspan.gpu_time.missing",
+    "string",
+    "Why a run has no time on the device although `TORCHSPAN_GPU_TIME` asks for it: `capturing`, the stream was being captured into "
+    "a CUDA graph; `pool`, too many runs were unfinished on the device; `running`, the device had not finished when the span was "
+    "written; `unanswered`, the device did not finish within a minute; `failed`, CUDA returned an error.",
+    phase.EXECUTE,
+    phase.RUN_GRAPH,
+    kind=Enumeration(*(value for name, value in vars(MissingGpuTime).items() if name.isupper())),
+)
 STEP_NAMES = Attribute(
     "torchspan.steps.names",
     "string[]",

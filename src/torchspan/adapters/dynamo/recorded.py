@@ -7,6 +7,7 @@ further runs are counted on that span. Outside every span, the sampler's rules p
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from torchspan import _dynamo_safety
 from torchspan._base import reading
 from torchspan.adapters.machinery.ports import Ports
-from torchspan.engine import Audience, BegunCall, Decisions, Engine, Observed, Verdict
+from torchspan.engine import Audience, BegunCall, Companions, Decisions, Engine, Observed, RecordedRun, Verdict
 from torchspan.phase import RUN_GRAPH
 
 Facts = dict[str, Any]
@@ -31,6 +32,7 @@ class GraphRecorder:
     def __init__(self, engine: Engine, ports: Ports) -> None:
         self.engine = engine
         self._decisions = Decisions(ports.parents, ports.sampling, RUN_GRAPH)
+        self._companions = Companions(engine.guard, ports.companions)
         self._interest = engine.registry.interest(RUN_GRAPH)
 
     def begin(self, call: Observed, facts: Facts, links: tuple[Any, ...]) -> BegunCall | None:
@@ -47,7 +49,11 @@ class GraphRecorder:
             event = engine.open(RUN_GRAPH, facts, observed=call, audience=Audience.SUBSCRIBERS)
         if event is None and decision.tally is None:
             return None
-        return BegunCall(event, decision.tally, time.perf_counter())
+        end_companions = None
+        if event is not None and decision.verdict is Verdict.RECORD and self._companions:
+            run = RecordedRun(event, call.function, call.args)
+            end_companions = functools.partial(self._companions.end, self._companions.begin(run), run)
+        return BegunCall(event, decision.tally, time.perf_counter(), end_companions)
 
 
 def record(engine: Engine, ports: Ports) -> Callable[[], None]:
