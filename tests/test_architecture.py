@@ -45,11 +45,12 @@ ALLOWED = {
     "comparison": VOCABULARY | {"answers", "traces"},
     "propagation": {"_context", "_files", "_sampling", "_base", "_launched", "environment_variables"},
     "native": {"_base", "_files", "_version", "environment_variables"},
+    "device": VOCABULARY | {"_base", "engine"},
     "_operators": {"_base", "_dynamo_safety", "engine", "phase", "redaction", "semconv"},
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
     "batching": VOCABULARY | {"_base", "engine"},
-    "_bridge": {"_sampling", "_base", "_launched", "_settings", "adapters", "engine", "environment_variables"}
+    "_bridge": {"_sampling", "_base", "_launched", "_settings", "adapters", "device", "engine", "environment_variables"}
     | {"_operators", "native", "phase", "redaction", "semconv", "subscribers", "writer"},
     "instrumentor": {
         "_base",

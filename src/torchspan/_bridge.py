@@ -31,6 +31,7 @@ from torchspan.adapters import (
     tensorrt,
     torch_tensorrt,
 )
+from torchspan.device import DeviceTimes
 from torchspan.engine import (
     RUNNING,
     ActiveWork,
@@ -99,6 +100,7 @@ class Bridge:
         RUNNING.start(self._engine)
         self._parents = SpanParents()
         self._sampling = RunSampling(RateLimits(), _asked_rules(settings))
+        self._device_times = DeviceTimes(self._engine) if settings.gpu_time == "sampled" else None
         self._ports = self._make_ports()
         self._provenance = Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
@@ -139,6 +141,7 @@ class Bridge:
             parents=self._parents,
             call_policy=LimitedCalls(RateLimits()),
             sampling=self._sampling,
+            companions=() if self._device_times is None else (self._device_times,),
         )
 
     def _make_metrics(self, meter_provider: MeterProvider | None) -> MetricWriter:
@@ -264,8 +267,13 @@ class Bridge:
     def write_waiting(self) -> None:
         """Write what waits: imports until there is a provider, runs until their device has ended, sums until a reader collects."""
         self.imports.report()
-        self._engine.flush()
+        self._complete_waiting()
         self._metrics.collect()
+
+    def _complete_waiting(self) -> None:
+        if self._device_times is not None:
+            self._device_times.flush()
+        self._engine.flush()
 
     def close(self) -> None:
         """Undo everything, last done first."""
@@ -273,6 +281,7 @@ class Bridge:
         undo_all(
             (
                 self.imports.report,
+                self._complete_waiting,
                 self._engine.stop,
                 *reversed(undo),
                 self._metrics.close,

@@ -83,6 +83,8 @@ class MissingGpuTime:
 
     CAPTURING = "capturing"
     """The stream was being captured into a CUDA graph."""
+    OTHER_DEVICE = "other_device"
+    """The run was on another device than the current one of its thread."""
     POOL = "pool"
     """The device had not finished as many runs as there are CUDA events for."""
     RUNNING = "running"
@@ -97,8 +99,9 @@ GPU_TIME_MISSING = Attribute(
     "torchspan.gpu_time.missing",
     "string",
     "Why a run has no time on the device although `TORCHSPAN_GPU_TIME` asks for it: `capturing`, the stream was being captured into "
-    "a CUDA graph; `pool`, too many runs were unfinished on the device; `running`, the device had not finished when the span was "
-    "written; `unanswered`, the device did not finish within a minute; `failed`, CUDA returned an error.",
+    "a CUDA graph; `other_device`, the run was on another device than the current one of its thread; `pool`, too many runs were "
+    "unfinished on the device; `running`, the device had not finished when the span was written; `unanswered`, the device did not finish "
+    "within a minute; `failed`, CUDA returned an error.",
     phase.EXECUTE,
     phase.RUN_GRAPH,
     kind=Enumeration(*(value for name, value in vars(MissingGpuTime).items() if name.isupper())),
