@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import os
 import threading
 import weakref
@@ -13,6 +11,7 @@ from collections.abc import Callable
 
 from torchspan import _dynamo_safety, semconv
 from torchspan._base.errors import guarded
+from torchspan._base.exits import at_exit
 from torchspan._base.imports import Import, run_body
 from torchspan.engine import Engine, Event, Placement
 from torchspan.phase import IMPORT
@@ -25,18 +24,7 @@ def _report_all() -> None:
         recorder.report()
 
 
-def _report_at_exit() -> None:
-    """Report waiting imports when the main thread has ended, and again when the last thread has ended.
-
-    In `atexit` functions Python refuses to start threads, so an SDK that has not been imported yet does not work there. If the
-    main thread has already ended, nothing can be registered with `threading`.
-    """
-    atexit.register(_report_all)
-    with contextlib.suppress(AttributeError, RuntimeError):
-        threading._register_atexit(_report_all)  # type: ignore[attr-defined]
-
-
-_report_at_exit()
+at_exit(_report_all)
 
 
 class Imports:

@@ -12,11 +12,14 @@ import queue
 import sys
 import threading
 import time
+import weakref
 from typing import Any, NamedTuple
 
 from torchspan import phase, semconv
 from torchspan._base.background import Background, Wake
 from torchspan._base.errors import FAILED
+from torchspan._base.exits import at_exit
+from torchspan._base.forks import renewed
 from torchspan._base.reading import entries
 from torchspan.device import _driver
 from torchspan.engine import Deferral, Engine, RecordedRun
@@ -35,13 +38,24 @@ LIMIT_S = 60.0
 """Seconds after which a run that has not finished is completed without a time."""
 
 FLUSH_S = 0.25
-"""Seconds for which `flush` waits for the thread to look once."""
+"""Seconds for which `flush` waits for runs that the device has not finished."""
 
 TENSORS_LIMIT = 16
 """Number of a run's inputs in which a tensor on the device is looked for."""
 
 _UNKNOWN, _HOST = -1, -2
 _DURATIONS = {phase.EXECUTE: semconv.EXECUTE_GPU_DURATION, phase.RUN_GRAPH: semconv.RUN_GRAPH_GPU_DURATION}
+
+
+_LIVING: weakref.WeakSet[DeviceTimes] = weakref.WeakSet()
+
+
+def _flush_all() -> None:
+    for times in list(_LIVING):
+        times.flush()
+
+
+at_exit(_flush_all)
 
 
 class _Pair:
@@ -97,8 +111,9 @@ class DeviceTimes:
         self._thread = Background(NAME, self._drain)
         self._polling = 0
         """The process whose thread looks for finished runs without being woken."""
-        self._askers: list[threading.Event] = []
+        self._all_complete = renewed(self, "_all_complete", threading.Event)
         engine.at_stop(self.close)
+        _LIVING.add(self)
 
     # --- on the thread of the run ---------------------------------------------------------------------------------
     def begin(self, run: RecordedRun) -> _Begun | None:
@@ -171,11 +186,10 @@ class DeviceTimes:
                 pause_s = SHORTEST_S
             except queue.Empty:
                 pause_s = min(pause_s * 2, LONGEST_S)
-            askers, self._askers = self._askers, []
             if self._look(may_ask=may_ask):
                 pause_s = SHORTEST_S
-            for asker in askers:
-                asker.set()
+            if not self._launched:
+                self._all_complete.set()
         self._polling = 0
         self._complete_all()
 
@@ -214,16 +228,14 @@ class DeviceTimes:
 
     # --- on any thread --------------------------------------------------------------------------------------------
     def flush(self) -> None:
-        """Complete the runs that wait: with their time if the device has finished them, and otherwise without.
+        """Complete the runs that wait: with their time if the device finishes them within `FLUSH_S`, and otherwise without.
 
-        torchspan's thread looks once more, which takes up to `FLUSH_S`. The caller's thread does not ask CUDA, because it may not:
-        see `set_thread_local_capture`.
+        The caller's thread does not ask CUDA, because it may not: see `set_thread_local_capture`.
         """
         if self._launched and self._polling == os.getpid():
-            asker = threading.Event()
-            self._askers.append(asker)
+            self._all_complete.clear()
             self._thread.nudge()
-            asker.wait(FLUSH_S)
+            self._all_complete.wait(FLUSH_S)
         self._complete_all()
 
     def close(self) -> None:
