@@ -102,10 +102,13 @@ class DeviceTimes:
 
     A run has none where the program has not initialized CUDA, in a child that was forked after that, and, for a graph, where none of
     the inputs is on a device. `torchspan.gpu_time.missing` names each other reason.
+
+    Args:
+        limit_s: Seconds after which a run that the device has not finished is completed without a time.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, limit_s: float = LIMIT_S) -> None:
+        self._engine, self._limit_s = engine, limit_s
         self._pairs = [_Pair() for _ in range(PAIRS)]
         self._launched: dict[int, _Launched] = {}
         self._thread = Background(NAME, self._drain)
@@ -209,7 +212,7 @@ class DeviceTimes:
             elif facts:
                 self._complete(launched, facts)
                 has_finished = True
-            elif time.monotonic() - launched.ended_s > LIMIT_S:
+            elif time.monotonic() - launched.ended_s > self._limit_s:
                 self._complete(launched, _missing(MissingGpuTime.UNANSWERED))
             else:
                 behind.add(key)
