@@ -74,7 +74,7 @@ def test_cuda_events_are_used_again(gpu, runs):
     assert [call.name for call in gpu.calls].count("Event") == 2
 
 
-def test_runs_beside_each_other_on_streams_have_the_time_of_their_stream(gpu, runs):
+def test_runs_on_two_streams_at_once_have_the_time_of_their_stream(gpu, runs):
     for seconds in (0.004, 0.002):
         with torch.cuda.stream(torch.cuda.Stream()):
             runs.run(seconds)
