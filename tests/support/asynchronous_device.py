@@ -145,7 +145,7 @@ class SimulatedStream:
 
 
 class SimulatedEvent:
-    """`torch.cuda.Event`. CUDA's event is created by the first `record`: `torch/include/c10/cuda/CUDAEvent.h`, line 21."""
+    """`torch.cuda.Event`. CUDA's event is created by the first `record`: `torch/include/c10/cuda/CUDAEvent.h`, line 27."""
 
     _gpu = None
 
@@ -257,7 +257,7 @@ class AsynchronousDevice:
         error: The text of a CUDA error that every call of the runtime raises from now on, such as ILLEGAL_ADDRESS. Such errors stay:
             Runtime API, Data types, `cudaErrorIllegalAddress`, "any further CUDA work will return the same error".
         is_initialized: Whether the program has initialized CUDA. A call that would do so raises AssertionError.
-        contexts: Devices that have a CUDA context. A call that would make one raises AssertionError, but for the program's own
+        contexts: Devices that have a CUDA context. A call that would make one raises AssertionError, except for the program's own
             `launch`, `set_device` and `Stream`.
         memory: Device -> bytes that are free, and all.
     """
@@ -450,7 +450,7 @@ class AsynchronousDevice:
         self._wait_until(max(self._ends_ns, default=0))
 
     def has_primary_context(self, device_index):
-        """`aten/src/ATen/cuda/detail/CUDAHooks.cpp`, `_hasPrimaryContext`: asks the driver, initializes nothing, fails in a forked child."""
+        """`aten/src/ATen/cuda/detail/CUDAHooks.cpp`, `_hasPrimaryContext`: it asks the driver, which fails in a forked child."""
         self._called("hasPrimaryContext")
         if not 0 <= device_index < len(self._defaults):
             raise RuntimeError(f"hasPrimaryContext expects a valid device index, but got device_index={device_index}")
@@ -557,6 +557,6 @@ class AsynchronousDevice:
     def _wait_until(self, end_ns):
         self._runtime()
         self._refuse_unsafe()
-        if self.is_dead and end_ns > self._now_ns():
+        if end_ns > self._now_ns() and (self.is_dead or end_ns == math.inf):
             self._refuse("this call would never return")
         self._advance_to(end_ns)
