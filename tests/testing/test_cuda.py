@@ -13,6 +13,8 @@ import torch
 
 import torchspan.testing
 
+VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
+
 
 def test_the_program_sees_a_gpu_and_the_libraries_do_not():
     assert torch.cuda.is_available() and torch.cuda.device_count() == 1
@@ -49,12 +51,41 @@ def test_a_timing_loop_with_events_measures_the_hosts_time():
     assert end.query() and 20 <= start.elapsed_time(end) < 2000
 
 
-def test_events_without_timing_or_record_are_refused_as_by_cuda():
-    timed = torch.cuda.Event(enable_timing=True)
-    with pytest.raises(ValueError, match="enable_timing"):
-        timed.elapsed_time(torch.cuda.Event())
-    with pytest.raises(ValueError, match="must be recorded"):
-        timed.elapsed_time(timed)
+def test_events_without_timing_are_refused_before_those_that_were_not_recorded():
+    timed, untimed = torch.cuda.Event(enable_timing=True), torch.cuda.Event()
+    untimed.record()
+    for start, end in ((timed, untimed), (untimed, timed)):
+        with pytest.raises(ValueError, match=r"^Both events must be created with argument 'enable_timing=True'\.$"):
+            start.elapsed_time(end)
+
+
+def test_events_that_were_not_recorded_have_no_time_between_them():
+    recorded, new = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    recorded.record()
+    for start, end in ((recorded, new), (new, recorded)):
+        with pytest.raises(ValueError, match=r"^Both events must be recorded before calculating elapsed time\.$"):
+            start.elapsed_time(end)
+
+
+def test_an_event_that_was_not_recorded_is_complete():
+    assert torch.cuda.Event().query()
+
+
+def test_an_event_is_recorded_on_a_stream_that_is_named():
+    stream, start = torch.cuda.Stream(), torch.cuda.Event(enable_timing=True)
+    start.record(stream)
+    end = stream.record_event(torch.cuda.Event(enable_timing=True))
+    stream.synchronize()
+    assert end.query() and start.elapsed_time(end) >= 0
+
+
+@pytest.mark.skipif(VERSION < (2, 14), reason="older versions do not look at what they are given")
+def test_what_is_neither_a_stream_nor_an_event_is_refused():
+    event = torch.cuda.Event(enable_timing=True)
+    with pytest.raises(RuntimeError, match=r"^expected stream to be a torch\.Stream or torch\.cuda\.Stream object$"):
+        event.record(0)
+    with pytest.raises(RuntimeError, match=r"^expected other to be a torch\.cuda\.Event object$"):
+        event.elapsed_time(0)
 
 
 def test_streams_nest_and_belong_to_their_thread():

@@ -70,7 +70,11 @@ _default.cuda_stream = _default.stream_id = 0
 
 
 class StandInEvent:
-    """Stands in for `torch.cuda.Event`: times are the host's monotonic clock at `record`."""
+    """Stands in for `torch.cuda.Event`: times are the host's monotonic clock at `record`.
+
+    Its errors are those of PyTorch 2.14, in the same order. Those of an event that is not complete, of a second device and of a
+    capture do not occur: work is done when its call returns, there is one device, and nothing is captured.
+    """
 
     __torchspan_stand_in__ = True
 
@@ -83,11 +87,19 @@ class StandInEvent:
         self._recorded_ns: int | None = None
 
     def record(self, stream: Any = None) -> None:
-        del stream
+        """Keep the time. RuntimeError for what is not a stream: `torch/csrc/cuda/Event.cpp`, `THCPEvent_record`."""
+        if not (stream is None or isinstance(stream, (Stream, torch.Stream))):
+            raise RuntimeError("expected stream to be a torch.Stream or torch.cuda.Stream object")
         self._recorded_ns = time.perf_counter_ns()
 
     def elapsed_time(self, end_event: StandInEvent) -> float:
-        """Milliseconds from this event to `end_event`. Like CUDA, raises ValueError unless both have timing and were recorded."""
+        """Milliseconds from this event to `end_event`.
+
+        ValueError unless both have timing, and then unless both were recorded: `c10/cuda/CUDAEvent.h`, `elapsed_time`. Before that,
+        RuntimeError for what is not an event: `torch/csrc/cuda/Event.cpp`, `THCPEvent_elapsed_time`.
+        """
+        if not isinstance(end_event, StandInEvent):
+            raise RuntimeError("expected other to be a torch.cuda.Event object")  # noqa: TRY004 - PyTorch's type
         if not (self._times and end_event._times):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._recorded_ns is None or end_event._recorded_ns is None:
@@ -98,6 +110,7 @@ class StandInEvent:
     def synchronize(self) -> None: ...
 
     def query(self) -> bool:
+        """True, as CUDA answers for an event that was not recorded or is complete: `c10/cuda/CUDAEvent.h`, `query`."""
         return True
 
 
