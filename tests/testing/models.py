@@ -6,6 +6,11 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from torchspan.testing import is_without_gpu
+
+GPU = torch.device("cpu") if is_without_gpu() else torch.device("cuda", 0)
+"""Where a tensor is that was made on "cuda": without a GPU, the CPU stands in for it."""
+
 
 class ConvNet(nn.Module):
     def __init__(self):
@@ -112,6 +117,11 @@ class WritesToItsBuffers(nn.Module):
 def seeded(make):
     torch.manual_seed(0)
     return make().eval().cuda()
+
+
+def assert_close(actual, expected, **tolerances):
+    """`torch.testing.assert_close`; on a real GPU with what TensorRT's TF32 and other kernels may change."""
+    torch.testing.assert_close(actual, expected, **(tolerances if is_without_gpu() else {"rtol": 0.02, "atol": 0.02}))
 
 
 def engines(module):

@@ -25,9 +25,9 @@ class Net(nn.Module):
 
 
 def compile_with_tensorrt(model):
-    inputs = [torch.randn(2, 16)]
+    inputs = [torch.randn(2, 16, device="cuda")]
     with capture() as trace, torch.no_grad():
-        torch_tensorrt.compile(model.eval(), ir="dynamo", arg_inputs=inputs, min_block_size=1)
+        torch_tensorrt.compile(model.eval().cuda(), ir="dynamo", arg_inputs=inputs, min_block_size=1)
     return trace
 
 

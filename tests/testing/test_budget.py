@@ -40,7 +40,8 @@ class Net(torch.nn.Module):
 def test_net(torchspan_budget):
     torch.manual_seed(0)
     with torch.no_grad():
-        torch_tensorrt.compile(Net().eval(), ir="dynamo", inputs=[torch.ones(1, 3, 8, 8)], min_block_size=1)
+        model, x = Net().eval().cuda(), torch.ones(1, 3, 8, 8, device="cuda")
+        torch_tensorrt.compile(model, ir="dynamo", inputs=[x], min_block_size=1)
 """
 FUNCTION = """
 import pytest
@@ -63,7 +64,8 @@ def imported():
     """Everything that a compilation imports: pytester's sessions forget what they import, and torch cannot be imported twice."""
     torch.compile(torch.sin, backend="eager")(torch.ones(1))
     with torch.no_grad():
-        torch_tensorrt.compile(models.seeded(models.Fallback), ir="dynamo", inputs=[models.image()], min_block_size=1)
+        model, x = models.seeded(models.Fallback).cuda(), models.image().cuda()
+        torch_tensorrt.compile(model, ir="dynamo", inputs=[x], min_block_size=1)
 
 
 @pytest.fixture

@@ -243,6 +243,7 @@ def test_a_test_has_its_spans_in_a_fixture(pytester):
     outcome.assert_outcomes(passed=3)
 
 
+@pytest.mark.stand_in_only("it enables the stand-in")
 def test_the_option_replaces_what_needs_a_gpu_before_any_conftest(pytester):
     outcome = run(
         pytester,
@@ -253,6 +254,7 @@ def test_the_option_replaces_what_needs_a_gpu_before_any_conftest(pytester):
     outcome.assert_outcomes(passed=1)
 
 
+@pytest.mark.stand_in_only("it enables the stand-in")
 def test_the_option_after_the_import_of_torch_tensorrt_is_an_error_of_usage(pytester):
     pytester.makepyfile(torch_tensorrt="")
     outcome = run(pytester, "-p", "torch_tensorrt", "--torchspan-without-gpu", test_it="def test_it(): pass\n")

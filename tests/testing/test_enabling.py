@@ -9,6 +9,8 @@ import torch
 import torchspan.testing
 from torchspan.testing import _switch
 
+pytestmark = pytest.mark.stand_in_only("how it is enabled")
+
 HEAVY = "[m for m in ('torch', 'torch_tensorrt', 'tensorrt', 'opentelemetry.sdk') if m in sys.modules]"
 
 

@@ -9,7 +9,15 @@ import torch_tensorrt
 from torch_tensorrt.dynamo.conversion import convert_module
 
 import torchspan.testing
-from testing.models import Mlp, ReturnsOneTensorTwice, WritesToItsBuffers, WritesToItsInput, engines, seeded
+from testing.models import (
+    Mlp,
+    ReturnsOneTensorTwice,
+    WritesToItsBuffers,
+    WritesToItsInput,
+    assert_close,
+    engines,
+    seeded,
+)
 from torchspan.testing._engine_folder import EngineFolder
 from torchspan.testing._reference import Binding, Reference, private_copy
 from torchspan.testing._runtime import StandInEngine
@@ -24,18 +32,20 @@ def compiled(model, *inputs, **settings):
 
 
 def empty_cache():
-    return torch.zeros(2, 4, 16, 8)
+    return torch.zeros(2, 4, 16, 8, device="cuda")
 
 
-UPDATE = torch.ones(2, 4, 1, 8)
+def update(factor=1):
+    return torch.full((2, 4, 1, 8), float(factor), device="cuda")
 
 
 @pytest.fixture(scope="module")
 def writing():
     """WritesToItsInput, compiled."""
-    return compiled(seeded(WritesToItsInput), empty_cache(), UPDATE)
+    return compiled(seeded(WritesToItsInput), empty_cache(), update())
 
 
+@pytest.mark.stand_in_only("refused")
 def test_an_engine_with_outputs_that_no_graph_explains_is_refused_with_both_counts():
     graph = torch.fx.symbolic_trace(Mlp())
     bindings = {
@@ -63,8 +73,8 @@ def test_a_tensor_that_the_graph_returns_twice_is_one_output_of_the_engine():
 def test_an_engine_writes_to_the_memory_of_its_input(writing):
     model, cache, expected = seeded(WritesToItsInput), empty_cache(), empty_cache()
     for factor in (1, 2):
-        torch.testing.assert_close(writing(cache, factor * UPDATE), model(expected, factor * UPDATE))
-        torch.testing.assert_close(cache, expected)
+        assert_close(writing(cache, update(factor)), model(expected, update(factor)))
+        assert_close(cache, expected)
     assert cache[:, :, 3].all() and not cache[:, :, 4].any()
 
 
@@ -77,7 +87,7 @@ def test_an_engine_says_which_output_is_in_the_memory_of_which_input(writing):
 @torch.no_grad()
 @KV_CACHE
 def test_an_engine_writes_to_buffers_of_the_module():
-    model, keys, values = seeded(WritesToItsBuffers), torch.ones(2, 4, 1, 8), torch.ones(2, 4, 2, 8)
+    model, keys, values = seeded(WritesToItsBuffers), update(), torch.ones(2, 4, 2, 8, device="cuda")
     trt = compiled(model, keys, values)
     sums = [trt(keys, values), trt(2 * keys, 3 * values)]  # in a tuple each, where the module has buffers
     assert [float(total) for (total,) in sums] == [192, 512]
@@ -87,14 +97,15 @@ def test_an_engine_writes_to_buffers_of_the_module():
 @torch.no_grad()
 @KV_CACHE
 def test_a_refitted_engine_writes_to_its_input_with_the_new_weights():
-    trt = compiled(seeded(WritesToItsInput), empty_cache(), UPDATE, immutable_weights=False)
-    new, cache, expected = WritesToItsInput().eval(), empty_cache(), empty_cache()
-    program = torch.export.export(new, (cache, UPDATE))
-    refitted = torch_tensorrt.dynamo.refit_module_weights(trt, program, arg_inputs=[cache, UPDATE])
-    torch.testing.assert_close(refitted(cache, UPDATE), new(expected, UPDATE))
-    torch.testing.assert_close(cache, expected)
+    trt = compiled(seeded(WritesToItsInput), empty_cache(), update(), immutable_weights=False)
+    new, cache, expected = WritesToItsInput().eval().cuda(), empty_cache(), empty_cache()
+    program = torch.export.export(new, (cache, update()))
+    refitted = torch_tensorrt.dynamo.refit_module_weights(trt, program, arg_inputs=[cache, update()])
+    assert_close(refitted(cache, update()), new(expected, update()))
+    assert_close(cache, expected)
 
 
+@pytest.mark.stand_in_only("real engines have no reference")
 @KV_CACHE
 def test_a_file_of_an_engine_keeps_what_it_writes_and_where(writing, tmp_path):
     kept = engines(writing)[0].engine.cuda_engine.reference
@@ -102,10 +113,11 @@ def test_a_file_of_an_engine_keeps_what_it_writes_and_where(writing, tmp_path):
     folder.write(key, kept)
     read = folder.read(key)
     assert (read.bindings, read.profiles, read.outputs) == (kept.bindings, kept.profiles, [0, "slice_scatter"])
-    _, written = read.run([UPDATE, empty_cache()])
+    _, written = read.run([update(), empty_cache()])
     assert written[:, :, 3].all() and not written[:, :, 4].any()
 
 
+@pytest.mark.stand_in_only("the engine is the stand-in's own")
 def test_an_output_that_shows_an_input_is_as_before_the_engine_wrote_there():
     class ShowsTheOld(torch.nn.Module):
         def forward(self, cache, update):
@@ -122,6 +134,7 @@ def test_an_output_that_shows_an_input_is_as_before_the_engine_wrote_there():
     assert (cache.tolist(), first.tolist(), second.tolist()) == ([3, 2], [1], [2])
 
 
+@pytest.mark.stand_in_only("the engine is the stand-in's own")
 def test_the_size_of_an_output_depends_on_an_input_that_an_operator_takes_as_a_number():
     graph = torch.fx.Graph()
     graph.output((graph.call_function(torch.ops.aten.arange.start_step, (0, graph.placeholder("end"), 1)),))

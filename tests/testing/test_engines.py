@@ -21,7 +21,7 @@ import torch_tensorrt
 import torchspan.testing
 from support.forked import held_elsewhere, in_forked_child
 from support.tree import named
-from testing.models import Doubles, Mlp, WithFallback, engines, seeded
+from testing.models import Doubles, Mlp, WithFallback, assert_close, engines, seeded
 from torchspan.testing import _engines, _switch
 
 pytestmark = pytest.mark.slow
@@ -43,7 +43,7 @@ def compiled_from(program, x, **settings):
 def compiled_with_any_batch(make):
     """Model, dynamic shapes and compiled module."""
     model, shapes = seeded(make), ({0: torch.export.Dim("batch", min=2, max=8)},)
-    program = torch.export.export(model, (torch.randn(2, 16),), dynamic_shapes=shapes)
+    program = torch.export.export(model, (torch.randn(2, 16, device="cuda"),), dynamic_shapes=shapes)
     spec = torch_tensorrt.Input(min_shape=(2, 16), opt_shape=(4, 16), max_shape=(8, 16))
     return model, shapes, compiled_from(program, spec)
 
@@ -63,7 +63,7 @@ def test_a_saved_module_loads_and_runs(tmp_path, x, retrace):
     trt = compiled_from(torch.export.export(model, (x,)), x)
     torch_tensorrt.save(trt, str(tmp_path / "m.ep"), arg_inputs=[x], retrace=retrace)
     loaded = torch_tensorrt.load(str(tmp_path / "m.ep")).module()
-    torch.testing.assert_close(loaded(x), model(x))
+    assert_close(loaded(x), model(x))
 
 
 @torch.no_grad()
@@ -77,7 +77,7 @@ def test_a_module_saved_with_dynamic_shapes_runs_at_other_sizes(tmp_path, x, mak
     loaded = torch_tensorrt.load(str(tmp_path / "m.ep")).module()
     for batch in (2, 5, 8):
         y = torch.randn(batch, 16, device="cuda")
-        torch.testing.assert_close(loaded(y), model(y))
+        assert_close(loaded(y), model(y))
 
 
 @torch.no_grad()
@@ -95,11 +95,11 @@ def test_sizes_of_an_exported_engines_outputs_stay_symbols(x):
 def test_copies_and_pickles_of_a_compiled_module_run(x):
     model = seeded(Mlp)
     trt = compiled_from(torch.export.export(model, (x,)), x)
-    torch.testing.assert_close(copy.deepcopy(trt)(x), model(x))
+    assert_close(copy.deepcopy(trt)(x), model(x))
     file = io.BytesIO()
     torch.save(trt, file)
     file.seek(0)
-    torch.testing.assert_close(torch.load(file, weights_only=False)(x), model(x))
+    assert_close(torch.load(file, weights_only=False)(x), model(x))
 
 
 @torch.no_grad()
@@ -110,20 +110,20 @@ def test_refitting_changes_the_numbers_and_the_bytes(x):
     trt = compiled_from(torch.export.export(model, (x,)), x, immutable_weights=False, **settings)
     before = bytes(engines(trt)[0].serialized_engine)
     refitted = torch_tensorrt.dynamo.refit_module_weights(trt, torch.export.export(new, (x,)), arg_inputs=[x])
-    torch.testing.assert_close(refitted(x), new(x))
+    assert_close(refitted(x), new(x))
     assert bytes(engines(refitted)[0].serialized_engine) != before
-    torch.testing.assert_close(copy.deepcopy(refitted)(x), new(x))
+    assert_close(copy.deepcopy(refitted)(x), new(x))
 
 
 @torch.no_grad()
 def test_a_mutable_module_follows_its_weights_and_shapes(x):
     model, new = seeded(Mlp), other_weights()
     mutable = torch_tensorrt.MutableTorchTensorRTModule(model, **REFITTABLE)
-    torch.testing.assert_close(mutable(x), seeded(Mlp)(x))
+    assert_close(mutable(x), seeded(Mlp)(x))
     mutable.load_state_dict(new.state_dict())
-    torch.testing.assert_close(mutable(x), new(x))
+    assert_close(mutable(x), new(x))
     y = torch.randn(5, 16, device="cuda")
-    torch.testing.assert_close(mutable(y), new(y))
+    assert_close(mutable(y), new(y))
 
 
 @torch.no_grad()
@@ -138,7 +138,7 @@ def test_a_cache_hit_with_other_weights_returns_their_numbers(tmp_path, x, strip
         program = torch.export.export(model, (x,))
         trt = compiled_from(program, x, **REFITTABLE, **cache, strip_engine_weights=strip)
         if not strip:
-            torch.testing.assert_close(trt(x), model(x))
+            assert_close(trt(x), model(x))
     assert builds == [1]
 
 
@@ -159,6 +159,7 @@ class Lines(sys.modules["tensorrt"].ILogger):
             self.errors.append(message)
 
 
+@pytest.mark.stand_in_only("refused")
 def test_an_engine_that_the_stand_in_did_not_build_gives_none_and_an_error_that_names_it():
     logger = Lines()
     runtime = sys.modules["tensorrt"].Runtime(logger)
@@ -168,6 +169,7 @@ def test_an_engine_that_the_stand_in_did_not_build_gives_none_and_an_error_that_
     assert "XDG_CACHE_HOME" in message
 
 
+@pytest.mark.stand_in_only("real ones are not marked and refuse nothing")
 def test_the_stand_ins_are_marked_and_lack_what_the_real_thing_lacks(x):
     (module,) = engines(compiled_from(torch.export.export(seeded(Mlp), (x,)), x))
     runtime = sys.modules["tensorrt"].Runtime(torch_tensorrt.logging.TRT_LOGGER)
@@ -216,6 +218,7 @@ def compiled_with_cache(folder):
 
 
 @torch.no_grad()
+@pytest.mark.stand_in_only("its second process enables the stand-in")
 @pytest.mark.skipif(VERSION < (2, 14), reason="engine modules cannot be pickled: locks of 2.13, Dims of 2.12")
 def test_engines_of_one_process_are_known_in_the_next_from_a_cache_and_from_a_file(python, tmp_path):
     built, expected = compiled_with_cache(tmp_path / "cache")
@@ -235,6 +238,7 @@ def caches(tmp_path, monkeypatch):
 
 
 @torch.no_grad()
+@pytest.mark.stand_in_only("real engines are not kept there")
 def test_the_users_folder_for_caches_has_the_engines_of_this_process(caches, x):
     compiled_from(torch.export.export(seeded(Mlp), (x,)), x)
     folder = caches / "torchspan" / "engines-3"
@@ -243,6 +247,7 @@ def test_the_users_folder_for_caches_has_the_engines_of_this_process(caches, x):
 
 
 @torch.no_grad()
+@pytest.mark.stand_in_only("real engines are not kept there")
 def test_an_engine_of_a_graph_with_varying_sizes_is_stored_and_runs_from_the_folder(monkeypatch):
     model, _, trt = compiled_with_any_batch(Doubles)
     plan = bytes(engines(trt)[0].serialized_engine)
@@ -250,9 +255,10 @@ def test_an_engine_of_a_graph_with_varying_sizes_is_stored_and_runs_from_the_fol
     monkeypatch.setattr(_engines, "_stored", set())
     engine = sys.modules["tensorrt"].Runtime(torch_tensorrt.logging.TRT_LOGGER).deserialize_cuda_engine(plan)
     y = torch.randn(5, 16)
-    torch.testing.assert_close(engine.reference.run([y]), list(model(y)))
+    assert_close(engine.reference.run([y]), list(model(y)))
 
 
+@pytest.mark.stand_in_only("real engines are not looked for")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_looks_for_engines_whatever_thread_looked_at_the_fork():
@@ -283,6 +289,7 @@ print(json.dumps([(span.name, span.attributes.get("tensorrt.engine.id")) for spa
 """
 
 
+@pytest.mark.stand_in_only("its second process enables the stand-in")
 @pytest.mark.skipif(VERSION < (2, 13), reason="to 2.12 a compiled module cannot be saved without a GPU")
 def test_a_process_that_loads_the_saved_module_names_the_engine_that_this_one_built(
     instrument, exporter, caches, tmp_path, x
