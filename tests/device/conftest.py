@@ -1,17 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated GPU behind `torch.cuda`."""
+"""A simulated GPU, and runs that have their time on it."""
 
-import importlib.util
+import contextlib
+import threading
 
 import pytest
 
 from support.asynchronous_device import AsynchronousDevice
+from support.engines import extend
+from support.ports import make_ports
+from torchspan import phase
+from torchspan.adapters import Provenance
+from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.machinery.wrap import WrapperFactory
+from torchspan.device import DeviceTimes, _driver
+from torchspan.engine import Callback, Engine, RateLimits, RunSampling
+from torchspan.probes import PROBES, Runs
+from torchspan.subscribers.registry import Registry
+from torchspan.writer import SpanParents
+
+(OPERATOR, *_) = (row for row in PROBES if isinstance(row.action, Runs) and row.action.phase is phase.EXECUTE)
+PATIENCE_S = 30
 
 
 def _install(device, monkeypatch):
     device.install(monkeypatch)
-    if importlib.util.find_spec("torchspan.device"):
-        monkeypatch.setattr("torchspan.device._driver.set_thread_local_capture", device.set_thread_local_capture)
+    monkeypatch.setattr(_driver, "set_thread_local_capture", device.set_thread_local_capture)
     return device
 
 
@@ -29,3 +43,79 @@ def two_devices(monkeypatch):
     device = _install(AsynchronousDevice(devices=2), monkeypatch)
     yield device
     assert device.violations == []
+
+
+@pytest.fixture
+def gpu(two_devices):
+    """Simulated GPUs whose time stands still until a test lets it pass. They refuse every call that synchronizes."""
+    two_devices.forbid_synchronizing = True
+    return two_devices
+
+
+class TrtEngine:
+    """Stands for the engine that runs. work: what a run does."""
+
+    def __init__(self, work):
+        self.work = work
+
+
+class TimedRuns:
+    """Runs of an engine, by the real hook, each an event. What a run does is queue work on the device.
+
+    completed: the events that are complete.
+    """
+
+    def __init__(self, gpu, **options):
+        self.gpu = gpu
+        self.engine = Engine(Registry())
+        self.completed = []
+        self._changed = threading.Condition()
+        extend(self.engine, Callback("events", lambda event: event, self._complete))
+        self.parents = SpanParents()
+        self.times = DeviceTimes(self.engine, **options)
+        sampling = RunSampling(RateLimits())
+        ports = make_ports(parents=self.parents, sampling=sampling, companions=(self.times,))
+        provenance = Provenance()
+        self._fresh = provenance.fresh
+        factory = WrapperFactory(self.engine, provenance)
+        self._run = wrap_run(factory, ports, OPERATOR.target, OPERATOR.action, self._execute)
+
+    @staticmethod
+    def _execute(input_tensors, engine):
+        engine.work()
+        return input_tensors
+
+    def _complete(self, event, _context):
+        with self._changed:
+            self.completed.append(event)
+            self._changed.notify_all()
+
+    def run(self, seconds=0.0, inputs=(), work=None):
+        """A run that queues work of this length; the first of its engine, so that it is an event. Returns the result."""
+        engine = TrtEngine(work or (lambda: self.gpu.launch(seconds)))
+        self._fresh.add(engine)
+        return self._run(list(inputs), engine)
+
+    def wait(self, number):
+        """What `number` complete events say of their time on the device, in the order of their starts."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.completed) >= number, PATIENCE_S), "events are missing"
+            events = sorted(self.completed, key=lambda event: event.start_ns)
+        return [dict(event.additions) for event in events]
+
+    def close(self):
+        self.engine.stop()
+        self.parents.close()
+
+
+@pytest.fixture
+def make_runs(gpu):
+    """Makes runs with their time on the device; arguments are those of `DeviceTimes`."""
+    with contextlib.ExitStack() as stack:
+        yield lambda **options: stack.enter_context(contextlib.closing(TimedRuns(gpu, **options)))
+
+
+@pytest.fixture
+def runs(make_runs):
+    """Runs with their time on the device."""
+    return make_runs()
