@@ -28,6 +28,7 @@ from torchspan import TorchspanInstrumentor, instrumentor
 from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Settings
 from torchspan._settings.kinds import (
     Choice,
+    EngineLayers,
     FollowedClasses,
     FunctionPath,
     Number,
@@ -125,6 +126,7 @@ def test_the_types_of_the_signature_are_those_of_the_table():
         Number: float,
         FunctionPath: str,
         Ranks: str | int,
+        EngineLayers: str,
         FollowedClasses: str,
         Whole: int,
     }
@@ -189,7 +191,7 @@ def test_an_unknown_argument_that_is_like_no_other_is_a_type_error_that_lists_th
         torchspan.instrument(propagators=None)
     assert str(caught.value) == (
         "instrument() got an unexpected argument 'propagators' (expected one of build_phases, capture, detail, "
-        "graph_runs, heartbeat, inputs, inputs_every, logger_provider, meter_provider, operators, propagation, ranks, ready_after, "
+        "gpu_time, graph_runs, heartbeat, inputs, inputs_every, layers, logger_provider, meter_provider, operators, propagation, ranks, ready_after, "
         "sample_execute, sample_execute_per_second, sample_execute_target, sample_other, tracer_provider, without_gpu)"
     )
 

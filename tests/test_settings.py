@@ -359,9 +359,31 @@ def test_the_settings_are_the_rows_in_names_defaults_and_types():
         "sample_execute_target": float | None,
         "ranks": str,
         "graph_runs": bool,
+        "layers": str,
         "inputs": str,
         "inputs_every": int,
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("off", "off"),
+        ("OFF", "off"),
+        ("*", "*:20"),
+        ("*:50", "*:50"),
+        ("_run_on_acc_0:007", "_run_on_acc_0:7"),
+        ("Net:10000", "Net:10000"),
+    ],
+)
+def test_layers_is_off_or_an_engine_and_a_number_of_runs(text, meaning):
+    assert _settings.load({}, {"TORCHSPAN_LAYERS": text}).layers == meaning
+
+
+@pytest.mark.parametrize("text", ["on it", "a:0", "a:10001", "a:", ":5", "a:b", "a:5:6", "off:5", "**"])
+def test_layers_of_another_form_are_refused(text):
+    with pytest.raises(ConfigurationError, match="invalid value for layers: .*expected off, or the name of an engine"):
+        _settings.load({"layers": text}, {})
 
 
 @pytest.mark.parametrize(

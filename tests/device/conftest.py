@@ -5,10 +5,12 @@ import contextlib
 import threading
 
 import pytest
+import torch
 
-from support.asynchronous_device import AsynchronousDevice
+from support.asynchronous_device import GLOBAL, AsynchronousDevice
 from support.engines import extend
 from support.ports import make_ports
+from support.real_device import RealDevice
 from torchspan import phase
 from torchspan.adapters import Provenance
 from torchspan.adapters.engine_runs import wrap_run
@@ -17,13 +19,23 @@ from torchspan.device import DeviceTimes, _driver
 from torchspan.engine import Callback, Engine, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.registry import Registry
+from torchspan.testing import is_without_gpu
 from torchspan.writer import SpanParents
 
 (OPERATOR, *_) = (row for row in PROBES if isinstance(row.action, Runs) and row.action.phase is phase.EXECUTE)
 PATIENCE_S = 30
 
 
-def _install(device, monkeypatch):
+def _device(monkeypatch, devices):
+    if not is_without_gpu():
+        if torch.cuda.device_count() < devices:
+            pytest.skip(f"needs {devices} GPUs")
+        return RealDevice()
+    return _simulated(monkeypatch, devices)
+
+
+def _simulated(monkeypatch, devices):
+    device = AsynchronousDevice(devices)
     device.install(monkeypatch)
     monkeypatch.setattr(_driver, "set_thread_local_capture", device.set_thread_local_capture)
     return device
@@ -31,25 +43,29 @@ def _install(device, monkeypatch):
 
 @pytest.fixture
 def device(monkeypatch):
-    """One simulated GPU. A call that the real one would need to initialize CUDA, or forever, fails the test."""
-    device = _install(AsynchronousDevice(), monkeypatch)
+    """One GPU. A call that would initialize CUDA, make a context or never return fails the test."""
+    device = _device(monkeypatch, 1)
     yield device
-    assert device.violations == []
+    device.exchange_capture_mode(GLOBAL)
+    assert list(device.violations) == []
 
 
 @pytest.fixture
 def two_devices(monkeypatch):
-    """Two simulated GPUs; the program has used the first one only."""
-    device = _install(AsynchronousDevice(devices=2), monkeypatch)
+    """Two GPUs; of the simulated ones, the program has used the first alone."""
+    device = _device(monkeypatch, 2)
     yield device
-    assert device.violations == []
+    device.exchange_capture_mode(GLOBAL)
+    assert list(device.violations) == []
 
 
 @pytest.fixture
-def gpu(two_devices):
-    """Simulated GPUs whose time stands still until a test lets it pass. They refuse every call that synchronizes."""
-    two_devices.forbid_synchronizing = True
-    return two_devices
+def gpu(monkeypatch):
+    """Two simulated GPUs whose time stands still until a test lets it pass. They refuse every call that synchronizes."""
+    device = _simulated(monkeypatch, 2)
+    device.forbid_synchronizing = True
+    yield device
+    assert list(device.violations) == []
 
 
 class TrtEngine:

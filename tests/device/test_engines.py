@@ -4,6 +4,7 @@
 The stand-in runs the engines on the CPU; what they queue on the device is simulated.
 """
 
+import sys
 import time
 
 import pytest
@@ -12,6 +13,8 @@ import torch_tensorrt
 
 from support import models
 from torchspan import semconv
+
+pytestmark = pytest.mark.stand_in_only("the stand-in runs the engines")
 
 EXECUTE = "torch_tensorrt.execute"
 
@@ -27,15 +30,14 @@ def module():
 @pytest.fixture
 def compiled(module, gpu, instrument, monkeypatch):
     """The net whose engines queue 3 ms of work on the device, instrumented from now on."""
-    from torchspan.testing import _runtime
-
-    run = _runtime.ExecutionContext.execute_async_v3
+    context_type = sys.modules["tensorrt"].IExecutionContext
+    run = context_type.execute_async_v3
 
     def queueing(context, stream):
         gpu.launch(0.003)
         return run(context, stream)
 
-    monkeypatch.setattr(_runtime.ExecutionContext, "execute_async_v3", queueing)
+    monkeypatch.setattr(context_type, "execute_async_v3", queueing)
     gpu.forbid_synchronizing = False  # Torch-TensorRT's streams wait for each other
     instrument(gpu_time="sampled")
     return module

@@ -29,6 +29,7 @@ INTERNAL = {
     "torchspan.adapters",
     "torchspan.batching",  # `torchspan.batch`
     "torchspan.cli",  # docs/reference/cli.md
+    "torchspan.device",  # `torchspan.layers`
     "torchspan.engine",
     "torchspan.instrumentor",  # `torchspan.instrument`
     "torchspan.native",  # `python -m torchspan.native`

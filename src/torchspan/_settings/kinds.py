@@ -140,8 +140,8 @@ class EngineLayers(SettingKind):
     def parse(self, value: object) -> str:
         """The text with its number of runs, `NAME:RUNS`; `off`. Raises ValueError for anything else."""
         name, colon, runs = value.partition(":") if isinstance(value, str) else ("", "", "")
-        if name == "off" and not colon:
-            return name
+        if name.lower() == "off" and not colon:
+            return "off"
         number = runs if colon else "20"
         is_number = number.isascii() and number.isdigit() and len(number) <= 5
         if (name == "*" or name.isidentifier()) and is_number and 1 <= int(number) <= 10_000:

@@ -242,7 +242,8 @@ METRIC_EXECUTE_GPU_DURATION = Metric(
 METRIC_RUN_GRAPH_GPU_DURATION = Metric(
     "torch.run_graph.gpu.duration",
     "s",
-    "Time on the device of runs of compiled graphs. Only the runs that have a span, and with `TORCHSPAN_GPU_TIME=sampled`.",
+    "Time on the device of runs of compiled graphs. Only the runs that have a span, and with "
+    "`TORCHSPAN_GPU_TIME=sampled`.",
     measure=Size(of=(phase.RUN_GRAPH,), key=torch.RUN_GRAPH_GPU_DURATION),
     bounds=SHORT_S,
 )

@@ -180,9 +180,9 @@ GPU_MEMORY_TOTAL = Attribute(
 GPU_MEMORY_USED_PEAK = Attribute(
     "tensorrt.build.gpu_memory.used.peak",
     "int",
-    "Most memory of the current device that was in use during the build, in bytes, including memory that other programs used: the "
-    "most that torchspan saw before the build, after it, and every 0.25 s in between. Present only if the program itself had "
-    "initialized CUDA and used that device.",
+    "Most memory of the current device that was in use during the build, in bytes, including memory that other "
+    "programs used: the most that torchspan saw before the build, after it, and every 0.25 s in between. Present only "
+    "if the program itself had initialized CUDA and used that device.",
     phase.BUILD_ENGINE,
 )
 BUILD_PHASE_NAME = Attribute(
@@ -290,8 +290,8 @@ _LAYERED = (phase.EXECUTE, phase.RUN_CONTEXT)
 LAYER_NAMES = Attribute(
     "tensorrt.layers.names",
     "string[]",
-    "TensorRT's names of the layers of the engine, slowest first (at most 40). On the last of the runs that `torchspan.layers` or "
-    "`TORCHSPAN_LAYERS` asked for.",
+    "TensorRT's names of the layers of the engine, slowest first (at most 40). On the last of the runs that "
+    "`torchspan.layers` or `TORCHSPAN_LAYERS` asked for.",
     *_LAYERED,
     kind=LayerName(),
 )

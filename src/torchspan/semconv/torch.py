@@ -378,8 +378,8 @@ RECOMPILE_LIMIT = Attribute(
 RUN_GRAPH_GPU_DURATION = Attribute(
     "torch.run_graph.gpu_duration",
     "double",
-    "Time on the device from the start of the run to its end, in seconds, between two CUDA events on the stream that the "
-    "program uses. With `TORCHSPAN_GPU_TIME=sampled`.",
+    "Time on the device from the start of the run to its end, in seconds, between two CUDA events on the stream that "
+    "the program uses. With `TORCHSPAN_GPU_TIME=sampled`.",
     phase.RUN_GRAPH,
 )
 RUN_GRAPH_FOLDED, RUN_GRAPH_FOLDED_SUM, RUN_GRAPH_FOLDED_MAX = folded(

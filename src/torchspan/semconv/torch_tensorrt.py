@@ -693,8 +693,8 @@ EXECUTE_SHAPES_CHANGED = Attribute(
 EXECUTE_GPU_DURATION = Attribute(
     "torch_tensorrt.execute.gpu_duration",
     "double",
-    "Time on the device from the start of the run to its end, in seconds, between two CUDA events on the stream that the "
-    "program uses. With `TORCHSPAN_GPU_TIME=sampled`.",
+    "Time on the device from the start of the run to its end, in seconds, between two CUDA events on the stream that "
+    "the program uses. With `TORCHSPAN_GPU_TIME=sampled`.",
     phase.EXECUTE,
 )
 EXECUTE_FOLDED, EXECUTE_FOLDED_SUM, EXECUTE_FOLDED_MAX = folded(

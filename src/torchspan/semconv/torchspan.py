@@ -98,10 +98,10 @@ class MissingGpuTime:
 GPU_TIME_MISSING = Attribute(
     "torchspan.gpu_time.missing",
     "string",
-    "Why a run has no time on the device although `TORCHSPAN_GPU_TIME` asks for it: `capturing`, the stream was being captured into "
-    "a CUDA graph; `other_device`, the run was on another device than the current one of its thread; `pool`, too many runs were "
-    "unfinished on the device; `running`, the device had not finished when the span was written; `unanswered`, the device did not finish "
-    "within a minute; `failed`, CUDA returned an error.",
+    "Why a run has no time on the device although `TORCHSPAN_GPU_TIME` asks for it: `capturing`, the stream was being "
+    "captured into a CUDA graph; `other_device`, the run was on another device than the current one of its thread; "
+    "`pool`, too many runs were unfinished on the device; `running`, the device had not finished when the span was "
+    "written; `unanswered`, the device did not finish within a minute; `failed`, CUDA returned an error.",
     phase.EXECUTE,
     phase.RUN_GRAPH,
     kind=Enumeration(*(value for name, value in vars(MissingGpuTime).items() if name.isupper())),

@@ -42,6 +42,8 @@ class InstrumentSettings(TypedDict, total=False):
     ranks: str | int | None
     graph_runs: bool | None
     operators: Literal["off", "sampled", "on"] | None
+    gpu_time: Literal["off", "sampled"] | None
+    layers: str | None
     inputs: str | None
     inputs_every: int | None
 
