@@ -147,10 +147,10 @@ def test_in_real_time_work_ends_by_itself(monkeypatch):
 def test_a_device_that_is_dead_completes_nothing(device):
     _, before = around_work(device)
     device.is_dead = True
-    _, after = around_work(device)
+    after, on_an_idle_stream = recorded(), recorded(torch.cuda.Stream())
     device.run(60)
     device.finish()
-    assert (before.query(), after.query()) == (False, False)
+    assert [event.query() for event in (before, after, on_an_idle_stream)] == [False, False, False]
 
 
 # --- events ---------------------------------------------------------------------------------------------------------------
@@ -331,7 +331,8 @@ def test_nothing_is_recorded_in_a_capture_that_is_invalid(device):
     event = recorded()
     with raises_cuda_error(INVALIDATED), device.capturing(torch.cuda.Stream()):
         in_thread(event.query)
-        recorded()
+        with raises_cuda_error(INVALIDATED):
+            recorded()
 
 
 # --- initialization, contexts and forks -----------------------------------------------------------------------------------

@@ -429,8 +429,6 @@ class AsynchronousDevice:
         """
         self._called("is_current_stream_capturing")
         self._runtime()
-        if not self.is_initialized or self._of_thread.device_index not in self.contexts:
-            return False
         return self._current_queue().capture is not None
 
     def mem_get_info(self, device=None):
