@@ -380,9 +380,9 @@ def test_layers_is_off_or_an_engine_and_a_number_of_runs(text, meaning):
     assert _settings.load({}, {"TORCHSPAN_LAYERS": text}).layers == meaning
 
 
-@pytest.mark.parametrize("text", ["on it", "a:0", "a:10001", "a:", ":5", "a:b", "a:5:6", "off:5", "**"])
+@pytest.mark.parametrize("text", ["on it", "a:0", "a:10001", "a:", ":5", "a:b", "a:5:6", "**"])
 def test_layers_of_another_form_are_refused(text):
-    with pytest.raises(ConfigurationError, match="invalid value for layers: .*expected off, or the name of an engine"):
+    with pytest.raises(ConfigurationError, match=r"invalid value for layers: .*expected off, or the name of an engine"):
         _settings.load({"layers": text}, {})
 
 
