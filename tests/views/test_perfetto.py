@@ -212,6 +212,12 @@ def test_the_memory_of_a_build_is_a_counter():
     assert counted(file, "free GPU memory") == [(0, 50), (6, 20)]
 
 
+def test_the_peak_of_the_used_gpu_memory_is_at_the_end_of_the_build():
+    memory = {s.GPU_MEMORY_TOTAL: 80, s.GPU_MEMORY_FREE_BEFORE: 50, s.GPU_MEMORY_USED_PEAK: 70}
+    file = read(span(1, "tensorrt.build_engine", 0, 6, {str(key): value for key, value in memory.items()}))
+    assert counted(file, "used GPU memory: before a build, at its end the peak") == [(0, 30), (6, 70)]
+
+
 def test_a_process_without_compilations_has_no_counters():
     assert [track.name for track in read(span(1, "main", 0, 9)).tracks] == ["app.py", "main thread"]
 

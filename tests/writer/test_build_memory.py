@@ -123,7 +123,7 @@ def test_of_a_device_nothing_is_asked_while_the_program_has_not_initialized_it(i
         answer = getattr(holder, name)
 
         def recording(*args):
-            if sys._getframe(1).f_globals["__name__"].startswith("torchspan.adapters"):  # the library itself asks, too
+            if sys._getframe(1).f_globals["__name__"].startswith("torchspan.writer"):  # the library itself asks, too
                 asked.append(name)
             return answer(*args)
 
@@ -151,7 +151,69 @@ def test_of_a_device_that_is_initialized_the_free_memory_before_and_after_is_rep
         "gpu_memory.free.before": 20 << 30,
         "gpu_memory.free.after": 17 << 30,
         "gpu_memory.total": 24 << 30,
+        "gpu_memory.used.peak": 7 << 30,
     }
+
+
+def test_the_workspace_that_was_asked_for_is_on_the_span_of_the_build(instrument, exporter):
+    instrument()
+    torch_tensorrt.compile(
+        models.seeded(models.Mlp), ir="dynamo", inputs=[INPUT], min_block_size=1, workspace_size=64 * MIB
+    )
+    attributes = named(exporter.get_finished_spans(), "tensorrt.build_engine").attributes
+    assert attributes["tensorrt.builder.workspace_size"] == 64 * MIB
+
+
+def test_the_peak_of_the_used_device_memory_is_the_most_that_a_sample_saw(
+    instrument, exporter, during_the_build, monkeypatch
+):
+    free = [20 << 30]
+    cuda = InitializedTorch(free)
+    monkeypatch.setattr(_memory, "loaded_torch", lambda: cuda)
+
+    def use_and_give_back():
+        free[0] = 11 << 30
+        cuda.wait_for_a_sample()
+        free[0] = 17 << 30
+
+    during_the_build(use_and_give_back)
+    instrument()
+    compiled()
+    assert memory(exporter)["gpu_memory.used.peak"] == 13 << 30
+
+
+def test_the_samples_are_of_the_device_that_was_current_when_the_build_began(
+    instrument, exporter, during_the_build, monkeypatch
+):
+    cuda = InitializedTorch([20 << 30], current=1)
+    monkeypatch.setattr(_memory, "loaded_torch", lambda: cuda)
+
+    def change_device():
+        cuda.current = 0
+        cuda.wait_for_a_sample()
+
+    during_the_build(change_device)
+    instrument()
+    compiled()
+    assert set(cuda.asked) == {1}
+
+
+def test_a_sample_that_fails_leaves_the_build_with_what_was_seen_before_and_after(
+    instrument, exporter, during_the_build, monkeypatch
+):
+    free = [20 << 30]
+    cuda = InitializedTorch(free)
+    monkeypatch.setattr(_memory, "loaded_torch", lambda: cuda)
+
+    def fail_once():
+        free.clear()
+        assert cuda.sampled.acquire(timeout=60)
+        free.append(17 << 30)
+
+    during_the_build(fail_once)
+    instrument()
+    compiled()
+    assert memory(exporter)["gpu_memory.used.peak"] == 7 << 30
 
 
 def test_a_device_that_does_not_answer_costs_its_own_attributes_alone(instrument, exporter, monkeypatch, caplog):
@@ -175,21 +237,32 @@ def test_a_device_that_the_program_has_not_used_yet_is_not_asked(instrument, exp
 class InitializedTorch:
     """Stands in for torch in a program that has initialized CUDA, and used a device: nothing else can, without a GPU."""
 
-    def __init__(self, free, *, used=True):
-        self.free, self.used = free, used
+    def __init__(self, free, *, used=True, current=0):
+        self.free, self.used, self.current = free, used, current
         self.cuda = self._C = self
+        self.asked = []
+        self.sampled = threading.Semaphore(0)
 
     def is_initialized(self):
         return True
 
     def current_device(self):
-        return 0
+        return self.current
 
     def _cuda_hasPrimaryContext(self, device):
         return self.used
 
-    def mem_get_info(self):
-        return self.free[0], 24 << 30
+    def mem_get_info(self, device):
+        self.asked.append(device)
+        try:
+            return self.free[0], 24 << 30
+        finally:
+            if threading.current_thread().name == _memory.NAME:
+                self.sampled.release()
+
+    def wait_for_a_sample(self):
+        for _ in range(2):  # the first may have been on its way before the memory changed
+            assert self.sampled.acquire(timeout=60)
 
 
 @linux

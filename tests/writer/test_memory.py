@@ -94,7 +94,7 @@ def test_memory_beyond_every_earlier_peak_is_reported_exactly():
 
 
 @linux
-def test_memory_below_an_earlier_peak_is_sampled():
+def test_memory_below_an_earlier_peak_is_sampled(monkeypatch):
     earlier = allocated(peak_resident_bytes() - resident_bytes() + 256 * MIB)
     del earlier
     sampled = threading.Event()
@@ -103,7 +103,8 @@ def test_memory_below_an_earlier_peak_is_sampled():
         sampled.set()
         return resident_bytes()
 
-    engine = engine_with(ProcessMemory(Sampler(read, interval_s=0.005)).callback)
+    monkeypatch.setattr(_memory, "resident_bytes", read)
+    engine = engine_with(ProcessMemory(Sampler(interval_s=0.005)).callback)
     event = engine.open(phase.BUILD_ENGINE, {})
     block = allocated(128 * MIB)
     during = resident_by_pages()
@@ -147,8 +148,13 @@ def test_only_builds_are_looked_at():
 
 @pytest.fixture
 def sampler():
-    """A sampler that finds 7 bytes at a look, and looks often."""
-    return Sampler(lambda: 7, interval_s=0.001)
+    """A sampler that looks often."""
+    return Sampler(interval_s=0.001)
+
+
+def seven_bytes():
+    """What finds 7 bytes at a look."""
+    return _memory._Sampled(lambda: 7, 0)
 
 
 @linux
@@ -178,9 +184,9 @@ def test_between_builds_the_thread_sleeps_without_a_timeout():
             timeouts.append(timeout)
             return super().get(timeout=timeout)
 
-    sampler = Sampler(lambda: 7, interval_s=0.001)
+    sampler = Sampler(interval_s=0.001)
     sampler._thread = Background(_memory.NAME, sampler._sample, Recorded)
-    work = _memory._Running(None, 0)
+    work = seven_bytes()
     sampler.start(work)
     wait_until(lambda: work.most)
     sampler.stop(work)
@@ -191,15 +197,15 @@ def test_between_builds_the_thread_sleeps_without_a_timeout():
 
 def test_work_that_starts_while_the_thread_sleeps_is_looked_at(sampler):
     for _ in range(3):
-        work = _memory._Running(None, 0)
+        work = seven_bytes()
         sampler.start(work)
         wait_until(lambda seen=work: seen.most == 7)
         sampler.stop(work)
 
 
 def test_closing_ends_the_thread_at_once_even_with_work_left():
-    sampler = Sampler(lambda: 7, interval_s=DEADLINE_S)
-    sampler.start(_memory._Running(None, 0))
+    sampler = Sampler(interval_s=DEADLINE_S)
+    sampler.start(seven_bytes())
     (thread,) = threads()
     sampler.close()
     thread.join(DEADLINE_S / 2)  # it does not wait for its interval to pass
@@ -209,7 +215,7 @@ def test_closing_ends_the_thread_at_once_even_with_work_left():
 def test_work_that_starts_after_closing_starts_no_thread(sampler):
     """A build that began while another thread disabled torchspan kept a thread for the life of the process."""
     sampler.close()
-    sampler.start(_memory._Running(None, 0))
+    sampler.start(seven_bytes())
     assert threads() == []
 
 
@@ -219,7 +225,7 @@ def test_closing_while_work_starts_ends_the_thread(sampler):
         return queue.SimpleQueue()
 
     sampler._thread = Background(_memory.NAME, sampler._sample, closed_meanwhile)
-    sampler.start(_memory._Running(None, 0))
+    sampler.start(seven_bytes())
     wait_until(lambda: threads() == [])
 
 
@@ -229,11 +235,11 @@ def test_closing_what_never_began_is_nothing():
 
 
 def test_the_programs_threads_start_no_thread_in_a_build_but_the_first(sampler, monkeypatch):
-    sampler.start(_memory._Running(None, 0))
+    sampler.start(seven_bytes())
     started = []
     monkeypatch.setattr(threading.Thread, "start", lambda self: started.append(self.name))
     for _ in range(3):
-        work = _memory._Running(None, 0)
+        work = seven_bytes()
         sampler.start(work)
         sampler.stop(work)
     assert started == []
@@ -246,21 +252,21 @@ def test_where_no_thread_can_be_started_the_work_is_forgotten(monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", refuse)
     sampler = Sampler()
     with pytest.raises(RuntimeError):
-        sampler.start(_memory._Running(None, 0))
+        sampler.start(seven_bytes())
     assert sampler._running == {}
 
 
 @linux
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # which is the point
 def test_a_forked_child_samples_for_itself(sampler):
-    inherited = _memory._Running(None, 0)
+    inherited = seven_bytes()
     sampler.start(inherited)
     wait_until(lambda: inherited.most)
 
     def child():
         inherited.most = 0
         sampler.stop(inherited)  # the thread is not here
-        own = _memory._Running(None, 0)
+        own = seven_bytes()
         sampler.start(own)
         wait_until(lambda: own.most)
         return own.most, len(threads())
@@ -272,13 +278,13 @@ def test_a_forked_child_samples_for_itself(sampler):
 @linux
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # which is the point
 def test_a_forked_child_does_not_look_at_work_that_ends_in_its_parent(sampler):
-    inherited = _memory._Running(None, 0)
+    inherited = seven_bytes()
     sampler.start(inherited)
     wait_until(lambda: inherited.most)
 
     def child():
         inherited.most = 0
-        own = _memory._Running(None, 0)
+        own = seven_bytes()
         sampler.start(own)
         wait_until(lambda: own.most)
         sampler.stop(own)
@@ -286,3 +292,98 @@ def test_a_forked_child_does_not_look_at_work_that_ends_in_its_parent(sampler):
 
     assert in_forked_child(child) == repr((0, {}))
     sampler.stop(inherited)
+
+
+def test_memory_whose_reading_fails_is_not_looked_at_again_and_other_memory_is(sampler):
+    failed = []
+
+    def fail():
+        failed.append(None)
+        raise RuntimeError("CUDA error")
+
+    sampler.start(_memory._Sampled(fail, 5))
+    other = seven_bytes()
+    sampler.start(other)
+    wait_until(lambda: other.most == 7)
+    other.most = 0
+    wait_until(lambda: other.most == 7)
+    assert (len(failed), list(sampler._running.values())) == (1, [other])
+
+
+# --- the device -------------------------------------------------------------------------------------------------------
+class Cuda:
+    """Stands in for torch in a program that uses a device: notes which thread reads, and how often."""
+
+    def __init__(self):
+        self.cuda = self._C = self
+        self.calls, self.is_initialized = [], lambda: True
+
+    def current_device(self):
+        return 0
+
+    def _cuda_hasPrimaryContext(self, _device):
+        return True
+
+    def mem_get_info(self, _device):
+        self.calls.append(f"read by {'sampler' if threading.current_thread().name == _memory.NAME else 'build'}")
+        return 3, 10
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    stand_in = Cuda()
+    monkeypatch.setattr(_memory, "loaded_torch", lambda: stand_in)
+    return stand_in
+
+
+def test_the_samplers_thread_enters_its_mode_each_time_before_it_reads_a_device(sampler, cuda):
+    *_, callback = memory_callbacks(sampler, enter_thread=lambda: cuda.calls.append("entered"))
+    engine = engine_with(callback)
+    event = engine.open(phase.BUILD_ENGINE, {})
+    wait_until(lambda: len(cuda.calls) > 4)
+    engine.close(event)
+    assert cuda.calls[:5] == ["read by build", "entered", "read by sampler", "entered", "read by sampler"]
+
+
+def test_a_samplers_thread_that_cannot_enter_its_mode_reads_no_device(sampler, cuda):
+    def fail():
+        cuda.calls.append("failed")
+        raise OSError("libcuda.so.1: cannot open shared object file")
+
+    *_, callback = memory_callbacks(sampler, enter_thread=fail)
+    engine = engine_with(callback)
+    event = engine.open(phase.BUILD_ENGINE, {})
+    wait_until(lambda: not sampler._running)
+    engine.close(event)
+    assert cuda.calls == ["read by build", "failed", "read by build"]
+    assert event.additions["tensorrt.build.gpu_memory.used.peak"] == 7
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # which is the point
+def test_a_build_that_ends_in_a_forked_child_asks_no_device_there(sampler, cuda):
+    *_, callback = memory_callbacks(sampler)
+    engine = engine_with(callback)
+    event = engine.open(phase.BUILD_ENGINE, {})
+
+    def child():
+        cuda.is_initialized = lambda: (
+            False
+        )  # torch.cuda.is_initialized in a child of a process that has initialized CUDA
+        cuda.calls.clear()
+        sampler.start(seven_bytes())
+        engine.close(event)
+        return cuda.calls, sorted(event.additions)
+
+    keys = ["tensorrt.build.gpu_memory.free.before", "tensorrt.build.gpu_memory.total"]
+    assert in_forked_child(child) == repr(([], keys))
+    engine.close(event)
+
+
+def test_a_device_that_the_program_initialized_during_the_build_has_its_memory_after_it(sampler, cuda):
+    *_, callback = memory_callbacks(sampler)
+    engine = engine_with(callback)
+    cuda.is_initialized = lambda: False
+    event = engine.open(phase.BUILD_ENGINE, {})
+    cuda.is_initialized = lambda: True
+    engine.close(event)
+    assert event.additions == {"tensorrt.build.gpu_memory.free.after": 3, "tensorrt.build.gpu_memory.total": 10}

@@ -43,6 +43,7 @@ _MEMORY = (
     ("free GPU memory", semconv.GPU_MEMORY_FREE_BEFORE, semconv.GPU_MEMORY_FREE_AFTER),
 )
 """Name of a counter, and what it is when a build begins and ends."""
+_USED_GPU_MEMORY = "used GPU memory: before a build, at its end the peak"
 _REALTIME, _BOOTTIME = 1, 6
 """Clocks of a ClockSnapshot, by which Perfetto knows the date. BOOTTIME is that of packets which name none."""
 _Sample = tuple[int, int]
@@ -210,7 +211,9 @@ class _File:
             (name, _BYTES, _at_both_ends((node, facts.get(before), facts.get(after)) for node, facts in attributes))
             for name, before, after in _MEMORY
         )
-        yield from (row for row in (("running compilations", _COUNT, counts), *memory) if row[2])
+        used = [(node, _used_before(facts), facts.get(semconv.GPU_MEMORY_USED_PEAK)) for node, facts in attributes]
+        rows = (("running compilations", _COUNT, counts), *memory, (_USED_GPU_MEMORY, _BYTES, _at_both_ends(used)))
+        yield from (row for row in rows if row[2])
 
 
 def _at_both_ends(nodes: Iterable[tuple[Node, object, object]]) -> list[_Sample]:
@@ -222,6 +225,12 @@ def _at_both_ends(nodes: Iterable[tuple[Node, object, object]]) -> list[_Sample]
         if type(number) is int and time_ns != NEVER_NS
     ]
     return sorted(samples, key=_time_ns)
+
+
+def _used_before(facts: Attributes) -> int | None:
+    """Bytes of the device that were in use before a build."""
+    total, free = facts.get(semconv.GPU_MEMORY_TOTAL), facts.get(semconv.GPU_MEMORY_FREE_BEFORE)
+    return total - free if type(total) is type(free) is int else None
 
 
 def _time_ns(sample: _Sample) -> int:

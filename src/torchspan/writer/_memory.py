@@ -49,60 +49,62 @@ def peak_resident_bytes() -> int | None:
 
 
 @dataclass(eq=False, slots=True)
-class _Running:
-    """One piece of work.
+class _Sampled:
+    """Some memory that is sampled while one piece of work runs.
 
     Args:
-        mark: The process's peak before it.
-        most: The largest value sampled since.
+        read: Returns how much is in use, in bytes; None if that is unknown. If it raises, it is not called again.
+        most: The largest value so far.
     """
 
-    mark: int | None
+    read: Callable[[], int | None]
     most: int
     pid: int = field(default_factory=os.getpid)
 
 
 class Sampler:
-    """Samples the process's memory at intervals, from one thread, while there is work.
+    """Samples memory at intervals, from one thread, while there is work.
 
     The thread starts with the first work and sleeps without a timeout while there is none; see `Background`.
     """
 
-    def __init__(self, read: Callable[[], int | None] = resident_bytes, interval_s: float = INTERVAL_S) -> None:
-        self._read = read
+    def __init__(self, interval_s: float = INTERVAL_S) -> None:
         self._interval_s = interval_s
-        self._running: dict[int, _Running] = {}
+        self._running: dict[int, _Sampled] = {}
         self._thread = Background(NAME, self._sample)
 
-    def start(self, work: _Running) -> None:
+    def start(self, sampled: _Sampled) -> None:
         """Sample the memory until `stop`. Raises RuntimeError if no thread can be started."""
-        self._running[id(work)] = work
+        self._running[id(sampled)] = sampled
         try:
             self._thread.wake()
         except RuntimeError:
-            del self._running[id(work)]
+            del self._running[id(sampled)]
             raise
 
-    def stop(self, work: _Running) -> None:
-        """Stop sampling for `work`."""
-        self._running.pop(id(work), None)  # the thread notices at its next sample: waking it would cost a thread switch
+    def stop(self, sampled: _Sampled) -> None:
+        """Stop sampling."""
+        # The thread notices at its next sample: waking it would cost a thread switch.
+        self._running.pop(id(sampled), None)
 
     def close(self) -> None:
         """End the thread."""
         self._thread.stop()
 
     def _sample(self, wake: Wake) -> None:
-        for key, work in list(self._running.items()):
-            if work.pid != os.getpid():  # work of the parent process, which does not end in this one
-                self._running.pop(key, None)
+        for sampled in list(self._running.values()):
+            if sampled.pid != os.getpid():  # work of the parent process, which does not end in this one
+                self.stop(sampled)
         while True:
             try:
                 if not wake.get(timeout=self._interval_s if self._running else None):
                     return
             except queue.Empty:
-                now = self._read() or 0
-                for work in list(self._running.values()):
-                    work.most = max(work.most, now)
+                for sampled in list(self._running.values()):
+                    try:
+                        sampled.most = max(sampled.most, sampled.read() or 0)
+                    except Exception:
+                        self.stop(sampled)
 
 
 class ProcessMemory:
@@ -121,22 +123,24 @@ class ProcessMemory:
         self._is_exported = is_exported or _always
         self.callback = Callback("reading the memory of the process", self._start, self._end, frozenset({BUILD_ENGINE}))
 
-    def _start(self, event: Event) -> _Running | None:
+    def _start(self, event: Event) -> tuple[_Sampled, int | None] | None:
         before = resident_bytes() if self._is_exported(event) else None
         if before is None:
             return None
         event.additions[semconv.MEMORY_BEFORE] = before
-        work = _Running(peak_resident_bytes(), before)
-        self._sampler.start(work)
-        return work
+        sampled = _Sampled(resident_bytes, before)
+        mark = peak_resident_bytes()
+        self._sampler.start(sampled)
+        return sampled, mark
 
-    def _end(self, event: Event, work: _Running | None) -> None:
-        if work is None:
+    def _end(self, event: Event, begun: tuple[_Sampled, int | None] | None) -> None:
+        if begun is None:
             return
-        self._sampler.stop(work)
+        sampled, mark_before = begun
+        self._sampler.stop(sampled)
         after, mark = resident_bytes(), peak_resident_bytes()
-        rose = mark is not None and work.mark is not None and mark > work.mark
-        event.additions[semconv.MEMORY_PEAK] = mark if rose else max(work.most, after or 0)
+        rose = mark is not None and mark_before is not None and mark > mark_before
+        event.additions[semconv.MEMORY_PEAK] = mark if rose else max(sampled.most, after or 0)
         event.additions[semconv.MEMORY_PEAK_SAMPLED] = not rose
 
 
@@ -145,45 +149,101 @@ def loaded_torch() -> Any:
     return sys.modules.get("torch")
 
 
-def _free_and_total() -> tuple[int, int] | None:
-    """Free and total bytes of the current device; None unless the program itself has initialized CUDA and that device.
+def _device_in_use() -> int | None:
+    """The index of the current device; None unless the program itself has initialized CUDA and that device.
 
-    The second condition matters with several devices: reading the memory of a device without a context would create one.
+    The second condition matters with several devices: reading the memory of a device without a context would create one. In a
+    forked child, CUDA is not initialized (`torch.cuda.is_initialized`).
     """
     torch = loaded_torch()
     cuda = getattr(torch, "cuda", None)
     if cuda is None or not cuda.is_initialized():
         return None
+    index = int(cuda.current_device())
     has_context = getattr(torch._C, "_cuda_hasPrimaryContext", None)
-    if has_context is not None and not has_context(cuda.current_device()):
-        return None
-    free, total = cuda.mem_get_info()
+    return None if has_context is not None and not has_context(index) else index
+
+
+def _free_and_total(index: int) -> tuple[int, int]:
+    """Free and total bytes of a device that the program uses, whichever device is current in this thread."""
+    free, total = loaded_torch().cuda.mem_get_info(index)
     return int(free), int(total)
 
 
-def _device_before(event: Event) -> None:
-    sizes = _free_and_total()
-    if sizes is not None:
-        event.additions[semconv.GPU_MEMORY_FREE_BEFORE], event.additions[semconv.GPU_MEMORY_TOTAL] = sizes
+class DeviceMemory:
+    """Records the free memory of the build's device before and after a build, and the peak of the memory in use.
 
+    The device is that which is current in the build's thread when the build begins.
 
-def _device_after(event: Event, _context: None) -> None:
-    sizes = _free_and_total()
-    if sizes is not None:
-        event.additions[semconv.GPU_MEMORY_FREE_AFTER], event.additions[semconv.GPU_MEMORY_TOTAL] = sizes
+    Args:
+        enter_thread: Called in the sampler's thread each time before it reads. If it raises, that thread stops reading.
+        is_exported: Whether the attributes of a build are exported. Nothing is read for other builds.
+    """
+
+    def __init__(self, sampler: Sampler, is_exported: IsExported, enter_thread: Callable[[], object]) -> None:
+        self._sampler = sampler
+        self._is_exported = is_exported
+        self._enter_thread = enter_thread
+        self.callback = Callback("reading the memory of the device", self._start, self._end, frozenset({BUILD_ENGINE}))
+
+    def _start(self, event: Event) -> tuple[_Sampled, int] | None:
+        index = _device_in_use() if self._is_exported(event) else None
+        if index is None:
+            return None
+        free, total = _free_and_total(index)
+        event.additions[semconv.GPU_MEMORY_FREE_BEFORE], event.additions[semconv.GPU_MEMORY_TOTAL] = free, total
+        sampled = _Sampled(lambda: self._used(index), total - free)
+        self._sampler.start(sampled)
+        return sampled, index
+
+    def _used(self, index: int) -> int | None:
+        """Bytes of the device that are in use, read in the sampler's thread."""
+        if not loaded_torch().cuda.is_initialized():
+            return None
+        self._enter_thread()
+        free, total = _free_and_total(index)
+        return total - free
+
+    def _end(self, event: Event, begun: tuple[_Sampled, int] | None) -> None:
+        if begun is None:
+            index = _device_in_use() if self._is_exported(event) else None
+        else:
+            self._sampler.stop(begun[0])
+            index = begun[1] if loaded_torch().cuda.is_initialized() else None
+        if index is None:
+            return
+        free, total = _free_and_total(index)
+        event.additions[semconv.GPU_MEMORY_FREE_AFTER], event.additions[semconv.GPU_MEMORY_TOTAL] = free, total
+        if begun is not None:
+            event.additions[semconv.GPU_MEMORY_USED_PEAK] = max(begun[0].most, total - free)
 
 
 def _always(_event: Event) -> bool:
     return True
 
 
-def memory_callbacks(sampler: Sampler | None = None, is_exported: IsExported | None = None) -> tuple[Callback, ...]:
+def _nothing() -> None:
+    pass
+
+
+def memory_callbacks(
+    sampler: Sampler | None = None,
+    is_exported: IsExported | None = None,
+    enter_thread: Callable[[], object] = _nothing,
+) -> tuple[Callback, ...]:
     """The callbacks that record the memory of a build. If one fails, the other still works.
 
     Args:
-        sampler: Samples the process's memory during a build. It must be closed with the engine.
+        sampler: Samples memory during a build. It must be closed with the engine.
         is_exported: Whether the attributes of a build are exported. Nothing is read for other builds. Default: all
             builds.
+        enter_thread: Called in the sampler's thread each time before it reads the memory of a device. If it raises, that thread
+            stops reading. While a thread captures a CUDA graph in the mode `cudaStreamCaptureModeGlobal`, calls of other threads
+            that CUDA takes for unsafe end the capture, unless those threads are in a mode of their own:
+            `cudaThreadExchangeStreamCaptureMode`.
     """
-    device = Callback("reading the memory of the device", _device_before, _device_after, frozenset({BUILD_ENGINE}))
-    return (ProcessMemory(sampler, is_exported).callback, device)
+    sampler, is_exported = sampler or Sampler(), is_exported or _always
+    return (
+        ProcessMemory(sampler, is_exported).callback,
+        DeviceMemory(sampler, is_exported, enter_thread).callback,
+    )
