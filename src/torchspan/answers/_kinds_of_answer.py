@@ -83,6 +83,46 @@ class OperatorTime(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GpuTime(Answer):
+    """The runs of one engine or graph that have times on the device.
+
+    Attributes:
+        root: The name of their spans, such as `torch_tensorrt.execute`.
+        name: The engine or graph; the name of the spans where that is not known.
+        runs: How many runs have a time on the device.
+        gpu_s: Seconds on the device, the median of these runs.
+        host_s: Seconds of the spans of these runs, their median.
+        still_running: How many of these runs ended on the host before the device had finished.
+    """
+
+    root: str
+    name: str
+    runs: int
+    gpu_s: float
+    host_s: float
+    still_running: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerTime(Answer):
+    """A layer of an engine that TensorRT timed.
+
+    Attributes:
+        engine: The engine.
+        name: TensorRT's name of the layer.
+        s: Seconds on the device, the median of the runs.
+        share: Its share in the sum of all layers, from 0 to 1.
+        runs: How many runs were timed.
+    """
+
+    engine: str
+    name: str
+    s: float
+    share: float
+    runs: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class BuiltEngine(Answer):
     """A TensorRT engine that was built, or taken from the engine cache.
 

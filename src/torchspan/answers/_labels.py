@@ -12,6 +12,7 @@ from torchspan import phase, semconv
 from torchspan.answers import _frame_answer
 from torchspan.answers._attributes import number, numbers, operator, strings
 from torchspan.answers._built_engines import engine_name
+from torchspan.answers._device_times import device_text
 from torchspan.answers._operator_rows import operator_rows
 from torchspan.answers.lines import Style
 from torchspan.answers.units import duration, plural, size, times
@@ -288,6 +289,7 @@ def _graphs(span: Span) -> list[str]:
 def _runs(span: Span) -> list[str]:
     a = span.attributes
     runs = ["first run"] if a.get(semconv.EXECUTE_FIRST) is True or a.get(semconv.RUN_FIRST) is True else []
+    runs += filter(None, [device_text(span)])
     for keys in (row.folded for row in phase.PHASES if row.folded is not None):
         folded, total, longest = (number(a, key) or 0 for key in keys)
         if folded:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from torchspan import semconv
 from torchspan.answers import _labels
 from torchspan.answers._attributes import number
+from torchspan.answers._device_times import gpu_ns, layer_lines
 from torchspan.answers._folded_rows import Fold, Row, rows
 from torchspan.answers._labels import SEPARATOR, Fact
 from torchspan.answers._operator_rows import operators_text
@@ -22,6 +23,7 @@ from torchspan.traces import Attributes, Node, Trace
 _DURATION = 9
 _OWN_TIME = "Own time  "
 _OPERATORS = "Operators  "
+_LAYERS = "Layers  "
 _STAND_IN = "stand-in"
 _CHAIN = " → "
 """Between the names of spans that share a line."""
@@ -150,7 +152,9 @@ def _row(row: Row, scale: _Scale, guide: str, guide_below: str) -> Iterator[Line
     has_rows = bool(row.rows) and not isinstance(row.item, Fold)
     yield from _line(_Entry.of(row, scale.scene), scale, guide, guide_below, has_rows=has_rows)
     if not isinstance(row.item, Fold) or row.item.name:
-        yield from _operators(row, scale, scale.guide(guide_below + ("│  " if has_rows else "   ")))
+        guide_inside = scale.guide(guide_below + ("│  " if has_rows else "   "))
+        yield from _operators(row, scale, guide_inside)
+        yield from _layers(row, scale, guide_inside)
     for index, below in enumerate(row.rows):
         is_last = index == len(row.rows) - 1
         branch, trunk = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
@@ -165,6 +169,12 @@ def _operators(row: Row, scale: _Scale, guide: str) -> Iterator[Line]:
     )
     if text:
         yield [(guide, Style.DIM), (_OPERATORS, Style.STRONG), (text, Style.PLAIN)]
+
+
+def _layers(row: Row, scale: _Scale, guide: str) -> Iterator[Line]:
+    texts = layer_lines([node.span for node in row.nodes], scale.width - cells(guide + _LAYERS))
+    for index, text in enumerate(texts):
+        yield [(guide, Style.DIM), (" " * len(_LAYERS) if index else _LAYERS, Style.STRONG), (text, Style.PLAIN)]
 
 
 def _line(entry: _Entry, scale: _Scale, guide: str, guide_below: str, *, has_rows: bool) -> Iterator[Line]:
@@ -267,12 +277,18 @@ def _fold_label(fold: Fold) -> str:
 def _fold_facts(fold: Fold) -> list[Fact]:
     lines = []
     if not all(node.is_stand_in for node in fold.nodes) and len(fold.nodes) > 1:
-        times = [node.span.duration_ns for node in fold.nodes]
-        shortest, longest = duration(min(times)), duration(max(times))
-        lines.append(Fact(f"{shortest} each" if shortest == longest else f"{shortest} to {longest} each"))
+        lines.append(Fact(_range([node.span.duration_ns for node in fold.nodes])))
+    on_device = [ns for node in fold.nodes if (ns := gpu_ns(node.span)) is not None]
+    if on_device:
+        lines.append(Fact(f"device {_range(on_device)}"))
     sizes = [number(node.span.attributes, semconv.ENGINE_SIZE) for node in fold.nodes]
     if any(sizes):
         lines.append(Fact(f"{size(sum(value or 0 for value in sizes))} together"))
     errors = Counter(_labels.error(node.span)[0] for node in fold.nodes)
     failed = errors.total() - errors[""]
     return [*lines, Fact(f"{failed} failed", Style.ERROR)] if failed else lines
+
+
+def _range(ns: Sequence[float]) -> str:
+    shortest, longest = duration(min(ns)), duration(max(ns))
+    return f"{shortest} each" if shortest == longest else f"{shortest} to {longest} each"

@@ -15,6 +15,7 @@ from torchspan.answers._attributes import number
 from torchspan.answers._built_engines import engines
 from torchspan.answers._cache_answer import cache_results
 from torchspan.answers._compiled import Compiled
+from torchspan.answers._device_times import gpu_times, layer_times
 from torchspan.answers._error_answer import failures
 from torchspan.answers._fallback_answer import fallbacks
 from torchspan.answers._frame_answer import frame_findings, frames
@@ -26,6 +27,8 @@ from torchspan.answers._kinds_of_answer import (
     Failure,
     Fallback,
     Frame,
+    GpuTime,
+    LayerTime,
     OperatorTime,
     Recompile,
     Sizes,
@@ -102,6 +105,8 @@ class Answers:
         sizes: Sizes of inputs that do not fit what an engine was built for.
         operators: Operators of PyTorch that ran, the longest 40 of each kind of run first by their own time; empty where none are
             recorded.
+        gpu_times: Engines and graphs whose runs have times on the device, that which took longest in all first.
+        layers: The layers of each engine that TensorRT timed, the slowest first.
     """
 
     run: RunFacts | None
@@ -117,6 +122,8 @@ class Answers:
     errors: tuple[Failure, ...]
     sizes: tuple[Sizes, ...]
     operators: tuple[OperatorTime, ...]
+    gpu_times: tuple[GpuTime, ...]
+    layers: tuple[LayerTime, ...]
 
     @classmethod
     def of(cls, drawing: Drawing) -> Answers:
@@ -145,6 +152,8 @@ class Answers:
             errors=(*failures(nodes), *(finding for finding in dynamo if isinstance(finding, Failure))),
             sizes=tuple(sizes(nodes)),
             operators=tuple(operator_times(nodes)),
+            gpu_times=tuple(gpu_times(nodes)),
+            layers=tuple(layer_times(nodes)),
         )
 
     def __str__(self) -> str:

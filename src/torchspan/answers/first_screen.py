@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from torchspan.answers._cache_answer import together as cache_together
 from torchspan.answers._compiled import Compiled
+from torchspan.answers._device_times import gpu_times, layer_times
 from torchspan.answers._fallback_answer import together
 from torchspan.answers._kinds_of_answer import Answer, CacheResult, Failure, Fallback
 from torchspan.answers._operator_rows import has_operators, operators_text
@@ -80,7 +81,8 @@ def heading(rows: Sequence[tuple[int, Compiled]]) -> str:
 
 
 def said_of(row: Compiled, number: int, whole_ns: int, *, whole: bool) -> Iterator[Styled]:
-    """What the table says below a row: the findings, the worst first, the slowest engine, operators and the longest stages.
+    """What the table says below a row: the findings, the worst first, the slowest engine, times on the device, operators and the
+    longest stages.
 
     Args:
         number: The row's number.
@@ -88,7 +90,7 @@ def said_of(row: Compiled, number: int, whole_ns: int, *, whole: bool) -> Iterat
         whole: Whether all findings are said. Otherwise those after the first few are counted.
     """
     yield from _first(row, number, None if whole else _MOST_FINDINGS)
-    yield (*_slowest_engine(row), *_operators(row), *_longest_stages(row, whole_ns)), Style.PLAIN
+    yield (*_slowest_engine(row), *_on_device(row), *_operators(row), *_longest_stages(row, whole_ns)), Style.PLAIN
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,17 @@ def _slowest_engine(row: Compiled) -> Iterator[Paragraph]:
     if len(row.engines) > 1:
         slowest = row.engines[0].sentence.removeprefix(f"{row.name} · ")
         yield words(f"slowest of {len(row.engines)} engines: {slowest}")
+
+
+def _on_device(row: Compiled) -> Iterator[Paragraph]:
+    """The engines and graphs that took most of the device's time, and the slowest layer of those that TensorRT timed."""
+    times = gpu_times(row.every)
+    yield from (runs.sentence_pieces for runs in times[:LARGEST])
+    if len(times) > LARGEST:
+        yield words(f"{len(times) - LARGEST} more with times on the device")
+    slowest = max(layer_times(row.every), key=lambda layer: layer.s, default=None)
+    if slowest is not None:
+        yield ("slowest", "layer:", *slowest.sentence_pieces)
 
 
 def _operators(row: Compiled) -> Iterator[Paragraph]:
