@@ -9,6 +9,7 @@ from importlib import resources
 
 import pytest
 
+from support.device_times import engine_run, layer_table
 from support.operator_tables import operator, table
 from support.pages_of_traces import Tables, spans_of
 from torchspan import semconv
@@ -91,6 +92,14 @@ def test_operators_are_below_their_root_and_change_neither_its_own_time_nor_the_
         ["1"],
         [["aten.linear", 1, 0.04, 0.01, 0.04]],
     )
+
+
+def test_a_run_has_its_time_on_the_device_and_the_layers_of_its_engine(recording, page):
+    engine_run(recording, 0, 4, gpu_ms=12, attributes=layer_table(("conv1", 6), ("fc", 2)))
+    document = spans_of(page())
+    assert document["device"] == {"0": "12.0 ms, launched, still running"}
+    (rows,) = document["layers"].values()
+    assert [[document["strings"][name], *rest] for name, *rest in rows] == [["conv1", 0.006, 0.75], ["fc", 0.002, 0.25]]
 
 
 def test_a_key_of_the_table_has_its_sentence(recording, page):

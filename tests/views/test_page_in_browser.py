@@ -4,6 +4,7 @@
 import pytest
 from opentelemetry import trace
 
+from support.device_times import engine_run, layer_table
 from support.operator_tables import operator, table
 from support.pages_of_traces import OpenPage, write
 from support.recording import Recording
@@ -352,6 +353,24 @@ def test_a_root_has_its_operators_as_a_table_and_their_spans_below_it(browser, t
         (1, "torch_tensorrt.execute", "100 ms", "100 ms"),
         (2, "torch.operator aten.linear", "20.0 ms", "10.0 ms"),
         (3, "torch.operator aten.relu", "10.0 ms", "10.0 ms"),
+    ]
+
+
+def test_a_run_has_its_time_on_the_device_below_that_of_the_host_and_its_layers_as_a_table(browser, tmp_path):
+    recording = Recording(tmp_path / "trace.jsonl")
+    engine_run(recording, 0, 4, gpu_ms=12, attributes=layer_table((MARKUP, 6), ("fc", 2)))
+    page = OpenPage(browser, write(tmp_path / "a.html", recording.path))
+    page.push("tbody th a")
+    lines = [line.strip() for line in page.text("#details").partition("Attributes")[0].split("\n") if line.strip()]
+    assert lines[-8:] == [
+        "duration\t4.00 ms",
+        "on the device\t12.0 ms, launched, still running",
+        "own time\t4.00 ms",
+        "start\t+ 0 ns",
+        "Layers",
+        "layer\tmedian\tshare",
+        f"{MARKUP}\t6.00 ms\t75 %",
+        "fc\t2.00 ms\t25 %",
     ]
 
 

@@ -222,6 +222,23 @@ def test_a_process_without_compilations_has_no_counters():
     assert [track.name for track in read(span(1, "main", 0, 9)).tracks] == ["app.py", "main thread"]
 
 
+# --- the device -------------------------------------------------------------------------------------------------------
+def test_the_slice_of_a_run_has_the_milliseconds_of_the_device_and_no_instant_if_it_had_finished():
+    file = read(span(1, "torch_tensorrt.execute", 0, 6, {str(s.EXECUTE_GPU_DURATION): 0.0045}))
+    assert file.begin("torch_tensorrt.execute").facts["device ms"] == 4.5
+    assert said(file.track("main thread")) == ["begin torch_tensorrt.execute 0", "end 6"]
+
+
+@pytest.mark.parametrize("facts", [{s.EXECUTE_GPU_DURATION: 0.012}, {s.GPU_TIME_MISSING: "running"}])
+def test_a_device_that_was_still_running_at_the_end_of_the_slice_has_an_instant_there(facts):
+    file = read(span(1, "torch_tensorrt.execute", 0, 6, {str(key): value for key, value in facts.items()}))
+    assert said(file.track("main thread")) == [
+        "begin torch_tensorrt.execute 0",
+        "instant launched, still running 6",
+        "end 6",
+    ]
+
+
 # --- operators --------------------------------------------------------------------------------------------------------
 def operator(number, name, start_ms, end_ms, attributes=None, **options):
     facts = {s.OPERATOR_NAME: name, **(attributes or {})}

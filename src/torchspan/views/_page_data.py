@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The spans of a page as one JSON document, column by column, which `page.js` reads.
 
-Its fields: `strings` (names, subjects and keys), `briefs` (a sentence for each key that has one), `operators` (the rows of each span
-that has such a table, by its index), `traces` and `spans`. A trace has
+Its fields: `strings` (names, subjects and keys), `briefs` (a sentence for each key that has one), `operators` and `layers` (the
+rows of each span that has such a table, by its index), `device` (what is said of the time on the device of each span that has
+one), `traces` and `spans`. A trace has
 its id, its title, the number of its spans and its threads. The spans of all traces follow each other; a column has a value for
 each. Times are nanoseconds since the start of the trace. To be short where much is equal, `inside` is the part of a span's
 duration that is not its own time, and `path` its own time less that on the critical path, null for a span that is not on it.
@@ -18,6 +19,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from torchspan import semconv
+from torchspan.answers._device_times import device_text, layer_table
 from torchspan.answers._labels import error, subject
 from torchspan.answers._operator_rows import operator_rows
 from torchspan.answers.units import moment
@@ -52,13 +54,16 @@ class _Document:
         self._resource_lists: list[list[Any]] = []
         self._rows: list[tuple[Any, ...]] = []
         self._operators: dict[int, list[list[Any]]] = {}
+        self._layers: dict[int, list[list[Any]]] = {}
+        self._device: dict[int, str] = {}
 
     def fields(self) -> dict[str, Any]:
         briefs = {number: _BRIEFS[text] for text, number in self._strings.items() if text in _BRIEFS}
         values = zip(*self._rows, strict=True) if self._rows else [()] * len(_COLUMNS)
         columns = dict(zip(_COLUMNS, values, strict=True))
-        lists = {"traces": self._traces, "resources": self._resource_lists, "operators": self._operators}
-        return {"strings": list(self._strings), "briefs": briefs, **lists, "spans": columns}
+        lists = {"traces": self._traces, "resources": self._resource_lists}
+        of_spans = {"operators": self._operators, "layers": self._layers, "device": self._device}
+        return {"strings": list(self._strings), "briefs": briefs, **lists, **of_spans, "spans": columns}
 
     def add(self, trace: WholeTrace) -> None:
         nodes = trace.nodes
@@ -97,6 +102,11 @@ class _Document:
         operators = [[self._string(row.name), *row[1:]] for row in operator_rows([span])]
         if operators:
             self._operators[len(self._rows)] = operators
+        layers, device = layer_table(span), device_text(span)
+        if layers is not None:
+            self._layers[len(self._rows)] = [[self._string(name), *times] for name, *times in layers.rows]
+        if device:
+            self._device[len(self._rows)] = device.removeprefix("device ")
         self._rows.append(values)
 
     def _string(self, text: str) -> int:

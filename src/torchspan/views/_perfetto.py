@@ -16,6 +16,7 @@ from typing import Any
 
 from torchspan import phase, semconv
 from torchspan.answers import _labels
+from torchspan.answers._device_times import STILL_RUNNING, gpu_ns, is_still_running
 from torchspan.answers.drawing import Drawing
 from torchspan.traces import Attributes, Node, Span, UnfinishedSpan, at_or_below
 from torchspan.views._protobuf import double, fixed, integer, message, text
@@ -66,7 +67,9 @@ def perfetto(drawing: Drawing) -> Iterator[bytes]:
     """What is drawn, as a file for Perfetto.
 
     A process is a group of tracks. A track has the spans of a thread; where these overlap, the thread has more tracks. A span is
-    a slice, an event an instant, a link within the file a flow, and an attribute a debug annotation.
+    a slice, an event an instant, a link within the file a flow, and an attribute a debug annotation. The time of a run on the
+    device is an annotation, not a slice: when the device began is not known. Where the device was still running at the end of
+    the slice, an instant says so.
 
     Times are those of torch.profiler's Chrome traces, so that Perfetto shows both on one timeline: nanoseconds since
     `baseTimeNanoseconds`. torchspan does not know that time. It computes it from the earliest span as torch does from the
@@ -153,7 +156,7 @@ class _File:
             while opened and not _is_inside(node, opened[-1]):
                 yield from self._end(track, opened.pop())
             yield self._event(track, node.span.start_ns, self._begin(node))
-            yield from self._instants(track, node.span)
+            yield from self._instants(track, node)
             opened.append(node)
         while opened:
             yield from self._end(track, opened.pop())
@@ -166,10 +169,13 @@ class _File:
         if not isinstance(node.span, UnfinishedSpan):
             yield self._event(track, end_ns(node), _END)
 
-    def _instants(self, track: int, span: Span) -> Iterator[bytes]:
+    def _instants(self, track: int, node: Node) -> Iterator[bytes]:
+        span = node.span
         for event in span.events:
             content = _INSTANT + self._named(event.name, span.scope) + self._annotations(event.attributes)
             yield self._event(track, event.time_ns or span.start_ns, content)
+        if is_still_running(span):
+            yield self._event(track, end_ns(node), _INSTANT + self._named(STILL_RUNNING, span.scope))
 
     def _event(self, track: int, time_ns: int, content: bytes) -> bytes:
         time_ns = min(max(time_ns - self._base_ns, 0), _MOST_NS)
@@ -243,7 +249,9 @@ def _facts(span: Span) -> Attributes:
     https://opentelemetry.io/docs/specs/otel/common/mapping-to-non-otlp/
     """
     links = [f"{link.trace_id}-{link.span_id}" for link in span.links]
+    device_ns = gpu_ns(span)
     own = {
+        "device ms": None if device_ns is None else device_ns / 1e6,
         "subject": _labels.subject(span),
         "otel.status_code": "ERROR" if span.is_error else "",
         "otel.status_description": span.status_message,

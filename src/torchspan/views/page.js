@@ -458,7 +458,8 @@ function addressOf(span) { return `#span=${keyOf(traceOf(span), span)}`; }
 
 function showDetails(span) {
   const facts = [["duration", timeOf(span)], ["own time", duration(spans.own[span])], ["start", `+ ${duration(spans.start[span])}`]];
-  const parts = [element("h3", {}, titleOf(span)), table(["", ""], facts), ...operatorsOf(span), attributesOf("Attributes", spans.attributes[span])];
+  if (file.device[span]) facts.splice(1, 0, ["on the device", file.device[span]]);
+  const parts = [element("h3", {}, titleOf(span)), table(["", ""], facts), ...operatorsOf(span), ...layersOf(span), attributesOf("Attributes", spans.attributes[span])];
   for (const [name, moment, attributes] of spans.events[span]) {
     const when = moment === null ? "" : ` · + ${duration(Math.max(moment, 0))}`;
     const title = `Event ${file.strings[name]}${when}`;
@@ -474,6 +475,11 @@ function showDetails(span) {
 function operatorsOf(span) {
   const rows = (file.operators[span] || []).map(([name, count, ...times]) => [file.strings[name], count, ...times.map((s) => duration(s * 1e9))]);
   return rows.length ? [element("h4", {}, "Operators"), table(["operator", "times", "time", "own", "longest"], rows)] : [];
+}
+
+function layersOf(span) {
+  const rows = (file.layers[span] || []).map(([name, s, share]) => [file.strings[name], duration(s * 1e9), `${Math.round(share * 100)} %`]);
+  return rows.length ? [element("h4", {}, "Layers"), table(["layer", "median", "share"], rows)] : [];
 }
 
 function linkOf(traceId, spanId) {
