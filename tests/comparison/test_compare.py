@@ -5,11 +5,13 @@ import json
 
 import pytest
 
+from support.device_times import engine_run
 from support.operator_tables import operator, table
 from support.run_recording import RUN, RunRecording, write_run
 from torchspan import semconv
 from torchspan.comparison import ComparisonError, compare
 from torchspan.comparison._sentences import headline
+from torchspan.comparison._sentences import sentences as all_sentences
 
 MUCH = "\N{MULTIPLICATION SIGN}"
 
@@ -322,6 +324,57 @@ def test_what_differs_between_runs_of_one_side_is_not_reported(write):
     assert sentences(compare(folder.parent / "before", folder)) == []
 
 
+# --- runs on the device -----------------------------------------------------------------------------------------------
+def device(gpu_ms, host_ms=0.4, engine="_run_on_acc_0"):
+    """Three runs of an engine, of which the middle one has these times."""
+
+    def runs_of(recording, _top):
+        for number, factor in enumerate((0.5, 1, 4)):
+            at_ms = 200 + 100 * number
+            own = {semconv.ENGINE_NAME: engine}
+            engine_run(recording, at_ms, at_ms + factor * host_ms, gpu_ms=factor * gpu_ms, attributes=own)
+
+    return runs_of
+
+
+def test_the_times_of_device_and_host_are_side_by_side_each_with_its_verdict(write):
+    before = [write(f"before/{number}.jsonl", below=device(12 + number)) for number in range(5)]
+    after = [write(f"after/{number}.jsonl", below=device(6 + number / 10)) for number in range(5)]
+    assert [text for text, _ in all_sentences(compare(before[0].parent, after[0].parent))][1:] == [
+        "Net · _run_on_acc_0: device before 14.0 ms → after 6.20 ms (-56 %, p=0.008), host before 400 µs → after 400 µs (+0 %, ~)"
+    ]
+
+
+def test_a_device_that_alone_is_slower_is_a_change(write):
+    result = compare(write("before.jsonl", below=device(6)), write("after.jsonl", below=device(12)))
+    assert str(result) == (
+        "compile Net: before 100 ms → after 100 ms (+0 %, 1 and 1 runs, not judged)\n"
+        "Net · _run_on_acc_0: device before 6.00 ms → after 12.0 ms (+100 %), host before\n"
+        "400 µs → after 400 µs (+0 %)\n"
+        "times are judged with 4 runs a side or more"
+    )
+
+
+def test_times_on_the_device_that_are_equal_or_on_one_side_alone_are_not_reported(write):
+    same, other = write("before.jsonl", below=device(6)), write("after.jsonl", below=device(6, engine="_run_on_acc_1"))
+    for second in (same, other, write("without.jsonl")):
+        assert str(compare(same, second)).startswith("nothing has changed")
+
+
+def test_the_document_has_the_median_run_of_each_file_on_the_device_and_on_the_host(write):
+    result = compare(write("before.jsonl", below=device(6)), write("after.jsonl", below=device(12)))
+    rest = {"p": None, "ratio": None}
+    host = {"base_s": 0.0004, "new_s": 0.0004, "base_runs_s": [0.0004], "new_runs_s": [0.0004]}
+    times = {"base_s": 0.006, "new_s": 0.012, "base_runs_s": [0.006], "new_runs_s": [0.012]}
+    assert json.loads(json.dumps(result.document()))["device"] == [
+        {
+            "name": "Net · _run_on_acc_0",
+            "device": {"path": ["device"], **times, **rest},
+            "host": {"path": ["host"], **host, **rest},
+        }
+    ]
+
+
 # --- for other programs -----------------------------------------------------------------------------------------------
 def test_the_document_has_the_times_in_seconds_and_the_changes(write):
     result = compare(write("before.jsonl", TORCH_VERSION="2.13"), write("after.jsonl", ms=150, TORCH_VERSION="2.14"))
@@ -333,6 +386,7 @@ def test_the_document_has_the_times_in_seconds_and_the_changes(write):
         "pairs": [
             {"name": "compile Net", "processor_s": [0.0, 0.0], "rows": [{"path": [], **row}, {"path": [], **row}]}
         ],
+        "device": [],
         "changes": [
             {
                 "kind": "versions",

@@ -223,7 +223,7 @@ def test_a_process_without_compilations_has_no_counters():
 
 
 # --- the device -------------------------------------------------------------------------------------------------------
-def test_the_slice_of_a_run_has_the_milliseconds_of_the_device_and_no_instant_if_it_had_finished():
+def test_the_slice_of_a_run_has_the_time_of_the_device_and_no_instant_if_it_had_finished():
     file = read(span(1, "torch_tensorrt.execute", 0, 6, {str(s.EXECUTE_GPU_DURATION): 0.0045}))
     assert file.begin("torch_tensorrt.execute").facts["device ms"] == 4.5
     assert said(file.track("main thread")) == ["begin torch_tensorrt.execute 0", "end 6"]

@@ -12,11 +12,12 @@ Reading files needs neither the OpenTelemetry SDK nor torch.
 """
 
 # General layout, in the direction of the data: `_sides` (files to runs, and what each compiled, by what it is) -> `_times` (times of a compilation
-# on both sides, judged by `_exact_test`) and `_facts` (what a run says besides, and what differs) -> `_pairs` -> `_sentences`, `_gates`.
+# on both sides, judged by `_exact_test`) and `_facts` (what a run says besides, and what differs), `_device_pairs` (runs on the device) -> `_pairs` -> `_sentences`, `_gates`.
 
+from torchspan.comparison._device_pairs import DevicePair
 from torchspan.comparison._facts import Change
 from torchspan.comparison._pairs import Comparison, Pair, compare
 from torchspan.comparison._sides import ComparedRun, ComparisonError, Side
 from torchspan.comparison._times import TimeRow
 
-__all__ = ["Change", "ComparedRun", "Comparison", "ComparisonError", "Pair", "Side", "TimeRow", "compare"]
+__all__ = ["Change", "ComparedRun", "Comparison", "ComparisonError", "DevicePair", "Pair", "Side", "TimeRow", "compare"]

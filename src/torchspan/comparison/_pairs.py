@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torchspan.answers.units import times
+from torchspan.comparison._device_pairs import DevicePair, device_pairs
 from torchspan.comparison._facts import KINDS, Change, Facts, changes
 from torchspan.comparison._sides import ComparisonError, Side, Source, WorkKey, described, labels, pairs, two_sides
 from torchspan.comparison._times import PairTimes, TimeRow, judged
@@ -47,12 +48,14 @@ class Comparison:
         new: The second side.
         pairs: The work of both sides, that which differs most first.
         changes: What else differs, likely causes first.
+        device: Engines and graphs whose runs have times on the device on both sides.
     """
 
     base: Side
     new: Side
     pairs: tuple[Pair, ...]
     changes: tuple[Change, ...]
+    device: tuple[DevicePair, ...]
 
     def document(self) -> dict[str, Any]:
         """All of it as one document of JSON's types.
@@ -72,7 +75,8 @@ class Comparison:
             }
             for pair in self.pairs
         ]
-        return {"format": FORMAT, **sides, "pairs": compared, "changes": list(map(dataclasses.asdict, self.changes))}
+        rest = {name: list(map(dataclasses.asdict, getattr(self, name))) for name in ("device", "changes")}
+        return {"format": FORMAT, **sides, "pairs": compared, **rest}
 
     def __str__(self) -> str:
         from torchspan.comparison._sentences import lines
@@ -114,7 +118,7 @@ def of_sides(first: Side, second: Side) -> Comparison:
     compared = [(names[key], PairTimes(first.works(key), second.works(other))) for key, other in common.items()]
     differing = [*_changes(common, first, second, names), *_new_and_gone(common, first, second, names)]
     differing.sort(key=lambda change: (KINDS.index(change.kind), not change.is_worse))
-    return Comparison(first, second, tuple(_with_parts(compared)), tuple(differing))
+    return Comparison(first, second, tuple(_with_parts(compared)), tuple(differing), device_pairs(first, second))
 
 
 def _with_parts(compared: Iterable[tuple[str, PairTimes]]) -> Iterator[Pair]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from torchspan.answers._wording import words
 from torchspan.answers.lines import Line, Style, flowed, printable
 from torchspan.answers.units import duration, plural
+from torchspan.comparison._device_pairs import DevicePair
 from torchspan.comparison._exact_test import FEWEST, LEVEL
 from torchspan.comparison._pairs import Comparison, Pair
 from torchspan.comparison._times import TimeRow
@@ -51,12 +52,16 @@ def sentences(comparison: Comparison) -> Iterator[tuple[str, Style]]:
         yield from ((f"   {text}", Style.PLAIN) for text in part_sentences(comparison, pair))
     if len(shown) > _MOST_PAIRS:
         yield f"{plural(len(shown) - _MOST_PAIRS, 'more pair')} with other times", Style.DIM
+    on_device = [pair for pair in comparison.device if _differs(pair)]
+    yield from ((device_sentence(comparison, pair), Style.PLAIN) for pair in on_device[:_MOST_PAIRS])
+    if len(on_device) > _MOST_PAIRS:
+        yield f"{plural(len(on_device) - _MOST_PAIRS, 'more engine')} with other times", Style.DIM
     names, changes = (comparison.base.name, comparison.new.name), comparison.changes
     for change in changes[:_MOST_CHANGES]:
         yield change.sentence(*names), Style.FALLBACK if change.is_worse else Style.PLAIN
     if len(changes) > _MOST_CHANGES:
         yield f"{plural(len(changes) - _MOST_CHANGES, 'more change')}; --json has all", Style.DIM
-    if any(pair.whole.ratio is None for pair in shown):
+    if any(row.ratio is None for row in (*(pair.whole for pair in shown), *(pair.device for pair in on_device))):
         yield f"times are judged with {FEWEST} runs a side or more", Style.DIM
     for text in (*comparison.base.left_out, *comparison.new.left_out):
         yield f"left out: {text}", Style.DIM
@@ -70,7 +75,7 @@ def headline(comparison: Comparison) -> str:
         likely = [change for change in comparison.changes if change.kind == comparison.changes[0].kind][:_MOST_LIKELY]
         causes = (change.sentence(comparison.base.name, comparison.new.name) for change in likely)
         return f"{whole}: {'; '.join(causes)}"
-    if not any(map(_has_news, comparison.pairs)):
+    if not any(map(_has_news, comparison.pairs)) and not any(map(_differs, comparison.device)):
         return f"nothing has changed: {whole}"
     return f"{whole}: {_path(pair.parts[0])} {_signed(pair.parts[0].difference_s)}" if pair.parts else whole
 
@@ -93,6 +98,24 @@ def part_sentences(comparison: Comparison, pair: Pair) -> Iterator[str]:
     if before_s and after_s and _has_news(pair) and abs(after_s - before_s) * 3 < abs(pair.whole.difference_s):
         times = f"{comparison.base.name} {duration(before_s * 1e9)} → {comparison.new.name} {duration(after_s * 1e9)}"
         yield f"on the processor {times}: the rest is waiting, or the machine was busy"
+
+
+def device_sentence(comparison: Comparison, pair: DevicePair) -> str:
+    """`Net · _run_on_acc_0: device before 12.0 ms → after 6.00 ms (-50 %, p=0.008), host before 400 µs → after 410 µs (+2 %, ~)`."""
+    rows = (("device", pair.device), ("host", pair.host))
+    texts = (
+        f"{name} {_times(comparison, row)} ({', '.join(filter(None, (_percent(row), _verdict(row))))})"
+        for name, row in rows
+    )
+    return f"{pair.name}: {', '.join(texts)}"
+
+
+def _differs(pair: DevicePair) -> bool:
+    """Whether a time of the runs differs, as far as that can be judged."""
+    return any(
+        row.is_different if row.ratio is not None else abs(row.difference_s) > _NOTABLE * row.base_s
+        for row in (pair.device, pair.host)
+    )
 
 
 def _has_news(pair: Pair) -> bool:

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchspan import phase, semconv
+from torchspan.answers import GpuTime
 from torchspan.answers._attributes import strings
 from torchspan.answers._compiled import Compiled, compiled
+from torchspan.answers._device_times import gpu_times
 from torchspan.answers._operator_rows import has_operators, is_operator
 from torchspan.answers.units import plural
 from torchspan.answers.whole_texts import with_texts
@@ -54,11 +56,13 @@ class ComparedRun:
         name: The name of its file.
         id: Its id; empty if it did not run under `torchspan run`.
         works: What it compiled, by what the work is, the worst first. Equal work is one entry.
+        gpu_times: Runs with times on the device, by the name of their spans and the engine or graph.
     """
 
     name: str
     id: str
     works: dict[WorkKey, Compiled]
+    gpu_times: dict[tuple[str, str], GpuTime]
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,8 @@ def _add_file(side: Side, path: Path, *, texts: bool) -> None:
     parts = by_run(trees(records))
     newest = max((part for part in parts if isinstance(part, Run)), key=lambda run: run.span.start_ns, default=None)
     traces = newest.members if newest else [part for part in parts if isinstance(part, Trace)]
-    run = ComparedRun(path.name, newest.run_id if newest else "", works_of(traces))
+    on_device = {(runs.root, runs.name): runs for runs in gpu_times(node for trace in traces for node in trace.nodes())}
+    run = ComparedRun(path.name, newest.run_id if newest else "", works_of(traces), on_device)
     if file.unread:
         side.left_out.append(f"{plural(file.unread, 'place')} of {path.name} that cannot be read")
     if newest is None and any(semconv.RUN_ID in span.resource for span in records):

@@ -160,7 +160,7 @@ class PairTimes:
         self._base_median, self._new_median = _median(self._base), _median(self._new)
         paths = dict.fromkeys(path for run in (*self._base, *self._new) for path in run)
         self._paths = list(paths)
-        self.whole = _tested(self.row((), self._paths))
+        self.whole = tested(self.row((), self._paths))
         medians = base[self._base_median], new[self._new_median]
         self.processor_s = [sum(_processor_s(work)) for work in medians]
 
@@ -194,7 +194,7 @@ class PairTimes:
             left_s -= row.difference_s
         rest = [path for row in rows[len(shown) :] for path in parts[row.path]]
         of_rest = [self.row(("rest",), rest)] if shown and rest else []
-        return [*map(_tested, shown), *of_rest]
+        return [*map(tested, shown), *of_rest]
 
     def _compared_parts(self) -> dict[Path, list[Path]]:
         """The paths of all runs by the part that they are compared as."""
@@ -211,14 +211,14 @@ class PairTimes:
     def stage_row(self, stage: str) -> TimeRow | None:
         """The row of a stage with everything inside it; None if there is none of this name."""
         paths = [path for path in self._paths if any(part.split(" ")[0] == stage or part == stage for part in path)]
-        return _tested(self.row((stage,), paths)) if paths else None
+        return tested(self.row((stage,), paths)) if paths else None
 
     def stages(self) -> list[str]:
         """The names of the outermost stages."""
         return list(dict.fromkeys(path[0].split(" ")[0] for path in self._paths if path))
 
 
-def _tested(row: TimeRow) -> TimeRow:
+def tested(row: TimeRow) -> TimeRow:
     """The row with p and ratio, if there are enough runs."""
     if min(len(row.base_runs_s), len(row.new_runs_s)) < FEWEST:
         return row

@@ -69,7 +69,7 @@ def perfetto(drawing: Drawing) -> Iterator[bytes]:
     A process is a group of tracks. A track has the spans of a thread; where these overlap, the thread has more tracks. A span is
     a slice, an event an instant, a link within the file a flow, and an attribute a debug annotation. The time of a run on the
     device is an annotation, not a slice: when the device began is not known. Where the device was still running at the end of
-    the slice, an instant says so.
+    the slice, an instant is there.
 
     Times are those of torch.profiler's Chrome traces, so that Perfetto shows both on one timeline: nanoseconds since
     `baseTimeNanoseconds`. torchspan does not know that time. It computes it from the earliest span as torch does from the
