@@ -3,6 +3,7 @@
 
 import pytest
 
+from support.device_times import engine_run, layer_table
 from support.run_recording import RunRecording
 from torchspan import semconv
 
@@ -35,6 +36,14 @@ def test_the_answers_are_a_table_and_a_list(recording, printed):
         "",
         "- 1: Recompiled: size of argument x, axis 0 (4, then 7): `torch._dynamo.mark_dynamic(x, 0)`",
         "",
+    ]
+
+
+def test_runs_have_their_times_on_the_device_and_the_host_and_the_slowest_layer(recording, printed):
+    engine_run(recording, 0, 4, gpu_ms=12, attributes=layer_table(("conv1", 6), ("fc", 2)))
+    assert printed(recording.path)[5:7] == [
+        "- 1: Net · \\_run\\_on\\_acc\\_0: device 12.0 ms, host 4.00 ms, 1 run; 1 ended before the device did",
+        "- 1: slowest layer: conv1 in Net · \\_run\\_on\\_acc\\_0: 6.00 ms 75 %",
     ]
 
 
