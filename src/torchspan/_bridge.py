@@ -31,7 +31,7 @@ from torchspan.adapters import (
     tensorrt,
     torch_tensorrt,
 )
-from torchspan.device import DeviceTimes
+from torchspan.device import DeviceTimes, set_thread_local_capture
 from torchspan.engine import (
     RUNNING,
     ActiveWork,
@@ -185,7 +185,7 @@ class Bridge:
             yield self._totals.callback
         sampler = Sampler()
         self._engine.at_stop(sampler.close)
-        yield from memory_callbacks(sampler, self._writer.is_exported)
+        yield from memory_callbacks(sampler, self._writer.is_exported, set_thread_local_capture)
 
     def hook(self, library: str, *, late: bool) -> None:
         """Hook into `library`, which has been imported, and into the TensorRT that came with it.

@@ -14,7 +14,7 @@ import torch_tensorrt
 from support import models
 from support.own_failures import consequences
 from support.tree import named
-from torchspan import TorchspanInstrumentor
+from torchspan import TorchspanInstrumentor, _bridge
 from torchspan.writer import _memory
 
 MIB = 1 << 20
@@ -24,6 +24,12 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="memory is read on Li
 
 def compiled():
     return torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[INPUT], min_block_size=1)
+
+
+@pytest.fixture(autouse=True)
+def the_samplers_thread_has_its_mode(monkeypatch):
+    """As on a machine that has CUDA's driver."""
+    monkeypatch.setattr(_bridge, "set_thread_local_capture", lambda: True)
 
 
 @pytest.fixture

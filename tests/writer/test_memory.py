@@ -337,7 +337,7 @@ def cuda(monkeypatch):
 
 
 def test_the_samplers_thread_enters_its_mode_each_time_before_it_reads_a_device(sampler, cuda):
-    *_, callback = memory_callbacks(sampler, enter_thread=lambda: cuda.calls.append("entered"))
+    *_, callback = memory_callbacks(sampler, enter_thread=lambda: cuda.calls.append("entered") is None)
     engine = engine_with(callback)
     event = engine.open(phase.BUILD_ENGINE, {})
     wait_until(lambda: len(cuda.calls) > 4)
@@ -348,7 +348,7 @@ def test_the_samplers_thread_enters_its_mode_each_time_before_it_reads_a_device(
 def test_a_samplers_thread_that_cannot_enter_its_mode_reads_no_device(sampler, cuda):
     def fail():
         cuda.calls.append("failed")
-        raise OSError("libcuda.so.1: cannot open shared object file")
+        return False
 
     *_, callback = memory_callbacks(sampler, enter_thread=fail)
     engine = engine_with(callback)
@@ -361,7 +361,7 @@ def test_a_samplers_thread_that_cannot_enter_its_mode_reads_no_device(sampler, c
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # which is the point
 def test_a_build_that_ends_in_a_forked_child_asks_no_device_there(sampler, cuda):
-    *_, callback = memory_callbacks(sampler)
+    *_, callback = memory_callbacks(sampler, enter_thread=lambda: True)
     engine = engine_with(callback)
     event = engine.open(phase.BUILD_ENGINE, {})
 

@@ -176,11 +176,11 @@ class DeviceMemory:
     The device is that which is current in the build's thread when the build begins.
 
     Args:
-        enter_thread: Called in the sampler's thread each time before it reads. If it raises, that thread stops reading.
+        enter_thread: Called in the sampler's thread each time before it reads. If it returns False, that thread stops reading.
         is_exported: Whether the attributes of a build are exported. Nothing is read for other builds.
     """
 
-    def __init__(self, sampler: Sampler, is_exported: IsExported, enter_thread: Callable[[], object]) -> None:
+    def __init__(self, sampler: Sampler, is_exported: IsExported, enter_thread: Callable[[], bool]) -> None:
         self._sampler = sampler
         self._is_exported = is_exported
         self._enter_thread = enter_thread
@@ -200,7 +200,8 @@ class DeviceMemory:
         """Bytes of the device that are in use, read in the sampler's thread."""
         if not loaded_torch().cuda.is_initialized():
             return None
-        self._enter_thread()
+        if not self._enter_thread():
+            raise RuntimeError("no mode of its own for this thread")
         free, total = _free_and_total(index)
         return total - free
 
@@ -222,14 +223,10 @@ def _always(_event: Event) -> bool:
     return True
 
 
-def _nothing() -> None:
-    pass
-
-
 def memory_callbacks(
     sampler: Sampler | None = None,
     is_exported: IsExported | None = None,
-    enter_thread: Callable[[], object] = _nothing,
+    enter_thread: Callable[[], bool] = bool,
 ) -> tuple[Callback, ...]:
     """The callbacks that record the memory of a build. If one fails, the other still works.
 
@@ -237,10 +234,10 @@ def memory_callbacks(
         sampler: Samples memory during a build. It must be closed with the engine.
         is_exported: Whether the attributes of a build are exported. Nothing is read for other builds. Default: all
             builds.
-        enter_thread: Called in the sampler's thread each time before it reads the memory of a device. If it raises, that thread
-            stops reading. While a thread captures a CUDA graph in the mode `cudaStreamCaptureModeGlobal`, calls of other threads
-            that CUDA takes for unsafe end the capture, unless those threads are in a mode of their own:
-            `cudaThreadExchangeStreamCaptureMode`.
+        enter_thread: Called in the sampler's thread each time before it reads the memory of a device. If it returns False, that
+            thread stops reading. CUDA's documents do not say whether `cudaMemGetInfo` is among the calls that make a capture of a
+            CUDA graph by another thread invalid (`cudaThreadExchangeStreamCaptureMode`), so the thread needs a mode of its own.
+            Default: it does not read.
     """
     sampler, is_exported = sampler or Sampler(), is_exported or _always
     return (
