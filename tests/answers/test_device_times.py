@@ -42,10 +42,10 @@ def test_a_run_that_the_device_had_not_finished_when_its_span_was_written_is_sti
     assert facts_of(below_title(120)[0]) == "launched, still running"
 
 
-@pytest.mark.parametrize("reason", ["capturing", "pool", "unanswered", "failed"])
+@pytest.mark.parametrize("reason", ["capturing", "other_device", "pool", "unanswered", "failed"])
 def test_why_a_run_has_no_time_on_the_device_is_on_its_line(recording, below_title, reason):
     engine_run(recording, 0, 4, attributes={s.GPU_TIME_MISSING: reason})
-    assert facts_of(below_title(140)[0]) == f"no time on the device: {reason}"
+    assert facts_of(below_title(140)[0]) == f"no time on the device: {reason.replace('_', ' ')}"
 
 
 def test_a_device_that_was_as_long_as_the_host_had_finished(recording, below_title):

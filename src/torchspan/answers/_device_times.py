@@ -46,7 +46,7 @@ def device_text(span: Span) -> str:
     still_running = [STILL_RUNNING] if is_still_running(span) else []
     if ns is not None:
         return ", ".join([f"device {duration(ns)}", *still_running])
-    return "".join(still_running) or (f"no time on the device: {missing}" if missing else "")
+    return "".join(still_running) or (f"no time on the device: {str(missing).replace('_', ' ')}" if missing else "")
 
 
 def gpu_times(nodes: Iterable[Node]) -> list[GpuTime]:
