@@ -45,13 +45,13 @@ ALLOWED = {
     "comparison": VOCABULARY | {"answers", "traces"},
     "propagation": {"_context", "_files", "_sampling", "_base", "_launched", "environment_variables"},
     "native": {"_base", "_files", "_version", "environment_variables"},
-    "device": VOCABULARY | {"_base", "engine"},
     "_operators": {"_base", "_dynamo_safety", "engine", "phase", "redaction", "semconv"},
+    "device": VOCABULARY | {"_base", "engine"},
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
     "batching": VOCABULARY | {"_base", "engine"},
-    "_bridge": {"_sampling", "_base", "_launched", "_settings", "adapters", "device", "engine", "environment_variables"}
-    | {"_operators", "native", "phase", "redaction", "semconv", "subscribers", "writer"},
+    "_bridge": {"_sampling", "_base", "_launched", "_settings", "adapters", "engine", "environment_variables"}
+    | {"_operators", "device", "native", "phase", "redaction", "semconv", "subscribers", "writer"},
     "instrumentor": {
         "_base",
         "_sampling",
@@ -77,7 +77,7 @@ ALLOWED = {
         "probes",
     }
     | {"answers", "comparison", "inputs", "redaction", "sdk", "testing", "traces", "views"},
-    "__init__": {"_base", "_operators", "_version", "batching", "instrumentor"},
+    "__init__": {"_base", "_operators", "_version", "batching", "device", "instrumentor"},
     "__main__": {"cli"},
     "_version": set(),
     "environment_variables": set(),

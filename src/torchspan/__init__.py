@@ -22,6 +22,7 @@ __all__ = [
     "batch",
     "flush",
     "instrument",
+    "layers",
     "mark_not_ready",
     "mark_ready",
     "operators",
@@ -31,6 +32,7 @@ __all__ = [
 if _typing.TYPE_CHECKING:
     from torchspan._operators._block import operators
     from torchspan.batching import batch
+    from torchspan.device._requests import layers
     from torchspan.instrumentor import TorchspanInstrumentor, flush, instrument, uninstrument
 
 _LATER = {
@@ -38,6 +40,7 @@ _LATER = {
     "batch": "batching",
     "flush": "instrumentor",
     "instrument": "instrumentor",
+    "layers": "device._requests",
     "operators": "_operators._block",
     "uninstrument": "instrumentor",
 }

@@ -31,7 +31,7 @@ from torchspan.adapters import (
     tensorrt,
     torch_tensorrt,
 )
-from torchspan.device import DeviceTimes, set_thread_local_capture
+from torchspan.device import DeviceTimes, LayerTimes, set_thread_local_capture
 from torchspan.engine import (
     RUNNING,
     ActiveWork,
@@ -141,7 +141,7 @@ class Bridge:
             parents=self._parents,
             call_policy=LimitedCalls(RateLimits()),
             sampling=self._sampling,
-            companions=() if self._device_times is None else (self._device_times,),
+            companions=(LayerTimes(self._settings.layers), *filter(None, [self._device_times])),
         )
 
     def _make_metrics(self, meter_provider: MeterProvider | None) -> MetricWriter:

@@ -54,9 +54,11 @@ OBSERVED = (
     "tensorrt_rtx",
     "torchspan.observers",
     "torchspan._operators._block",
+    "torchspan.device._requests",
 )
-"""The libraries whose imports set the bridge to work, whichever comes first. Two of torchspan's own modules are among them:
-functions that a program observes, and operators in its blocks, are recorded whether or not it ever compiles."""
+"""The libraries whose imports set the bridge to work, whichever comes first. Three of torchspan's own modules are among them:
+functions that a program observes, and operators in its blocks, are recorded whether or not it ever compiles, and a request for
+layer times stands before there is an engine."""
 
 IMPORTS = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx")
 """The modules whose first imports are spans."""

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time on the device: CUDA events around runs, and TensorRT's layer times."""
 
+# `torchspan.layers` is in `_requests`, whose import sets the bridge to work: the bridge imports this.
+
 from torchspan.device._driver import set_thread_local_capture
+from torchspan.device._layers import LayerTimes
 from torchspan.device._times import DeviceTimes
 
-__all__ = ["DeviceTimes", "set_thread_local_capture"]
+__all__ = ["DeviceTimes", "LayerTimes", "set_thread_local_capture"]
