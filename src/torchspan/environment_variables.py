@@ -77,7 +77,8 @@ TORCHSPAN_GPU_TIME = "TORCHSPAN_GPU_TIME"
 """`sampled`: runs of engines and compiled graphs that have a span also have their time on the device. Default: `off`."""
 
 TORCHSPAN_LAYERS = "TORCHSPAN_LAYERS"
-"""The engine whose layers TensorRT times: its name, or `*` for each engine, and after a colon the number of runs (`*:50`; default 20)."""
+"""The engine whose layers TensorRT times: its name, or `*` for each engine, and after a colon the number of runs (`*:50`; default 20).
+TensorRT waits for the device at the end of each of these runs."""
 
 TORCHSPAN_GRAPH_RUNS = "TORCHSPAN_GRAPH_RUNS"
 """`1`: runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs."""

@@ -316,7 +316,8 @@ def instrument(
         gpu_time: `sampled`: runs of engines and compiled graphs that have a span also have their time on the device, between two CUDA
             events on the program's stream. `off` (default): they do not.
         layers: the engine whose layers TensorRT times in its next runs that are spans: its name, or `*` for each engine, and after a
-            colon the number of these runs, such as `*:50` (without it 20). `off` (default): none.
+            colon the number of these runs, such as `*:50` (without it 20). TensorRT waits for the device at the end of each of them.
+            `off` (default): none.
         inputs: the modules whose calls are counted by the shapes of their arguments. `off` (default); or a list, separated by
             commas, of `compiled` (what Torch-TensorRT compiles after this call) and `module:Class` (objects of a class that are
             created after this call).

@@ -8,7 +8,7 @@ device. What this relies on:
   in NvInferRuntime.h, `IExecutionContext.report_to_profiler` in the Python API.
 - `IExecutionContext.profiler` returns the object that was set, and None takes it off: python/src/infer/pyCore.cpp of NVIDIA/TensorRT
   binds `getProfiler` and `setProfiler` as they are. The context keeps each profiler that it has had until its own end
-  (`py::keep_alive`), so ours lets go of what it has gathered, and forwards what it still gets.
+  (`py::keep_alive`), so that of torchspan gives up what it has gathered, and forwards what it still gets.
 - What a profiler raises ends in `PyProfiler::reportLayerTime` there, which writes it to stderr.
 """
 
@@ -19,7 +19,7 @@ import sys
 from array import array
 from statistics import median
 from threading import get_ident
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchspan import phase, semconv
 from torchspan._base import reading
@@ -37,7 +37,7 @@ MOST_RUNS = 10_000
 REQUESTS_LIMIT = 100
 """Most names with a request. The oldest yields."""
 LAYERS_LIMIT = 5_000
-"""Most layers of an engine that are told apart."""
+"""Most layers of an engine that are distinguished."""
 TIMES_LIMIT = 500_000
 """Most times of layers of an engine: sorting more of them would delay the program."""
 SHOWN = 40
@@ -46,37 +46,67 @@ _NAME_LENGTH = 1_000
 _LONGEST_MS = 86_400_000.0
 
 
+class LayerReports:
+    """What TensorRT reports of one run: the part of a profiler that is torchspan's own.
+
+    Args:
+        previous: The profiler that the context had, which receives every report.
+    """
+
+    def __init__(self, previous: Any) -> None:
+        super().__init__()
+        self._previous = previous
+        self._thread: int | None = get_ident()
+        self.ms: dict[str, float] = {}
+        self.beyond, self.beyond_ms = 0, 0.0
+
+    def report_layer_time(self, layer_name: Any, ms: Any) -> None:
+        """TensorRT calls it. Raises what the previous profiler raises."""
+        # Another thread may run the same context.
+        if get_ident() == self._thread and type(layer_name) is str and type(ms) is float and 0 <= ms <= _LONGEST_MS:
+            name = layer_name[:_NAME_LENGTH]
+            if name in self.ms or len(self.ms) < LAYERS_LIMIT:
+                self.ms[name] = self.ms.get(name, 0.0) + ms
+            else:
+                self.beyond, self.beyond_ms = self.beyond + 1, self.beyond_ms + ms
+        if self._previous is not None:
+            self._previous.report_layer_time(layer_name, ms)
+
+    def detach(self, context: Any) -> None:
+        """Restore the previous profiler, unless the program has set another one. From now on, reports are forwarded alone."""
+        self._thread = None
+        if context.profiler is self:
+            context.profiler = self._previous
+
+
 class LayerSamples:
     """The layer times of an engine in its timed runs."""
 
     def __init__(self) -> None:
         self.runs = 0
-        """How many runs had a profiler of ours."""
+        """How many runs had a profiler of torchspan."""
         self.is_complete = False
+        self.count = 0
+        """How many times there are."""
         self._timed = 0
         self._ms: dict[str, array[float]] = {}
-        self._count = 0
-        self._beyond_ms = array("d")
-        self._beyond = 0
+        self._beyond, self._beyond_ms = 0, array("d")
 
     def add(self, reports: LayerReports) -> None:
-        """Add one run."""
-        self.runs += 1
-        self._timed += reports.has_reported
+        """Add one run, whose reports are needed no longer."""
+        ms, reports.ms = reports.ms, {}
         beyond, beyond_ms = reports.beyond, reports.beyond_ms
-        for name, ms in reports.ms.items():
+        self.runs += 1
+        self._timed += bool(ms)
+        self.count += len(ms)
+        for name, layer_ms in ms.items():
             if name in self._ms or len(self._ms) < LAYERS_LIMIT:
-                self._ms.setdefault(name, array("d")).append(ms)
-                self._count += 1
+                self._ms.setdefault(name, array("d")).append(layer_ms)
             else:
-                beyond, beyond_ms = beyond + 1, beyond_ms + ms
+                beyond, beyond_ms = beyond + 1, beyond_ms + layer_ms
         if beyond:
-            self._beyond_ms.append(beyond_ms)
             self._beyond = max(beyond, self._beyond)
-
-    def is_enough(self, runs: int) -> bool:
-        """Whether these are the runs, or the most times that are kept."""
-        return self.runs >= runs or self._count >= TIMES_LIMIT
+            self._beyond_ms.append(beyond_ms)
 
     def table(self) -> dict[str, Any]:
         """The attributes of the span; none if no layer was reported."""
@@ -96,38 +126,6 @@ class LayerSamples:
             table[semconv.LAYERS_OMITTED] = len(omitted) + self._beyond
             table[semconv.LAYERS_OMITTED_DURATION] = round(omitted_ms / 1000, 9)
         return table
-
-
-class LayerReports:
-    """What TensorRT reports of one run.
-
-    Args:
-        previous: The profiler that the context had, which receives every report.
-        thread: The thread of the run, whose reports are kept. None: none are.
-    """
-
-    def __init__(self, previous: Any, thread: int | None) -> None:
-        self._previous, self._thread = previous, thread
-        self.ms: dict[str, float] = {}
-        self.beyond, self.beyond_ms = 0, 0.0
-        self.has_reported = False
-
-    def add(self, name: Any, ms: Any) -> None:
-        """TensorRT's report of a layer. Raises what the previous profiler raises."""
-        if get_ident() == self._thread:  # another thread may run the same context
-            self._add(name, ms)
-        if self._previous is not None:
-            self._previous.report_layer_time(name, ms)
-
-    def _add(self, name: Any, ms: Any) -> None:
-        if type(name) is not str or type(ms) is not float or not 0 <= ms <= _LONGEST_MS:
-            return
-        self.has_reported = True
-        name = name[:_NAME_LENGTH]
-        if name in self.ms or len(self.ms) < LAYERS_LIMIT:
-            self.ms[name] = self.ms.get(name, 0.0) + ms
-        else:
-            self.beyond, self.beyond_ms = self.beyond + 1, self.beyond_ms + ms
 
 
 class LayerRequest:
@@ -170,34 +168,13 @@ def request_layers(name: str, runs: int) -> None:
         _REQUESTS.pop(next(iter(_REQUESTS)), None)
 
 
-class _Attachment:
-    """A profiler of ours on a context during one run."""
+class TimedRun(NamedTuple):
+    """A run during which a profiler of torchspan is on a context."""
 
-    def __init__(self, context: Any, request: LayerRequest, samples: LayerSamples) -> None:
-        self.context, self.request, self.samples = context, request, samples
-        self._previous: Any = None
-        self._profiler: Any = None
-
-    def attach(self) -> str | None:
-        """Attach the profiler. Returns why that cannot be done, if so."""
-        try:
-            if not self.context.enqueue_emits_profile:
-                return "enqueue_emits_profile of its execution context is False; set it to True"
-            self._previous = self.context.profiler
-            reports = LayerReports(self._previous, get_ident())
-            self._profiler = _profiler_type(_interface(self.context))(reports)
-            self.context.profiler = self._profiler
-        except Exception as error:
-            return f"its execution context takes no profiler ({reading.class_name(type(error))})"
-        return None
-
-    def give_back(self) -> LayerReports:
-        """Put the previous profiler back, unless the program has set another one. Returns what was reported."""
-        reports: LayerReports = self._profiler.reports
-        self._profiler.reports = LayerReports(self._previous, None)
-        if self.context.profiler is self._profiler:
-            self.context.profiler = self._previous
-        return reports
+    context: Any
+    profiler: LayerReports
+    request: LayerRequest
+    samples: LayerSamples
 
 
 class LayerTimes:
@@ -208,8 +185,8 @@ class LayerTimes:
     """
 
     def __init__(self, setting: str) -> None:
-        self._attached: dict[int, _Attachment] = {}
-        """By the addresses of contexts."""
+        self._attached: dict[int, RecordedRun] = {}
+        """The runs by the addresses of their contexts."""
         _REQUESTS.clear()
         if setting != "off":
             name, _, runs = setting.rpartition(":")
@@ -219,7 +196,7 @@ class LayerTimes:
     def _begin_child(self) -> None:
         self._attached.clear()
 
-    def begin(self, run: RecordedRun) -> _Attachment | None:
+    def begin(self, run: RecordedRun) -> TimedRun | None:
         """See `Companion`."""
         if not _REQUESTS or not run.event.is_sampled or run.event.phase not in _TIMED:
             return None
@@ -229,29 +206,30 @@ class LayerTimes:
         if request is None or samples is None:
             return None
         context, why_not = _context(run)
-        if context is not None and not _is_capturing():
-            attachment = _Attachment(context, request, samples)
-            # One step, because two threads may run it at once.
-            if self._attached.setdefault(id(context), attachment) is not attachment:
-                return None
-            why_not = attachment.attach()
-            if why_not is None:
-                return attachment
+        # One step, because two threads may run it at once.
+        if context is not None and not _is_capturing() and self._attached.setdefault(id(context), run) is run:
+            try:
+                if context.enqueue_emits_profile:
+                    return TimedRun(context, _attached_to(context), request, samples)
+                why_not = "enqueue_emits_profile of its execution context is False; set it to True"
+            except Exception as error:
+                why_not = f"its execution context takes no profiler ({reading.class_name(type(error))})"
             self._attached.pop(id(context), None)
         if why_not is not None:
             request.refuse(name, samples, why_not)
         return None
 
-    def end(self, token: _Attachment | None, run: RecordedRun) -> None:
+    def end(self, token: TimedRun | None, run: RecordedRun) -> None:
         """See `Companion`."""
         if token is None:
             return
-        request, samples = token.request, token.samples
+        context, profiler, request, samples = token
         try:
-            samples.add(token.give_back())
+            profiler.detach(context)
         finally:
-            self._attached.pop(id(token.context), None)
-        if samples.is_enough(request.runs):
+            self._attached.pop(id(context), None)
+            samples.add(profiler)
+        if samples.runs >= request.runs or samples.count >= TIMES_LIMIT:
             samples.is_complete = True
             table = samples.table()
             run.event.additions.update(table)
@@ -274,17 +252,16 @@ def _context(run: RecordedRun) -> tuple[Any, str | None]:
     Torch-TensorRT's engine makes its context when the property `context` is first read; the field is `_context`
     (torch_tensorrt/dynamo/runtime/_TRTEngine.py). The module of earlier versions has it as `context`.
     """
-    context = run.runner
-    if run.event.phase is phase.EXECUTE:
-        fields = reading.instance_dict(run.runner)
-        field = "_context" if "_context" in fields else "context"
-        if field not in fields:
-            return None, "Torch-TensorRT's C++ runtime does not hand out its execution context; use the Python runtime"
-        uses_graphs = reading.loaded("torch_tensorrt.runtime", "get_cudagraphs_mode")
-        if uses_graphs is not None and uses_graphs():
-            return None, "Torch-TensorRT replays CUDA graphs, which report nothing; turn them off for these runs"
-        context = fields[field]
-    return context, None
+    if run.event.phase is phase.RUN_CONTEXT:
+        return run.runner, None
+    fields = reading.instance_dict(run.runner)
+    field = "_context" if "_context" in fields else "context"
+    if field not in fields:
+        return None, "Torch-TensorRT's C++ runtime does not hand out its execution context; use the Python runtime"
+    uses_graphs = reading.loaded("torch_tensorrt.runtime", "get_cudagraphs_mode")
+    if uses_graphs is not None and uses_graphs():
+        return None, "Torch-TensorRT replays CUDA graphs, which report nothing; turn them off for these runs"
+    return fields[field], None
 
 
 def _is_capturing() -> bool:
@@ -293,24 +270,15 @@ def _is_capturing() -> bool:
     return cuda is not None and cuda.is_initialized() and bool(cuda.is_current_stream_capturing())
 
 
-def _interface(context: Any) -> Any:
-    """`IProfiler` of the library that made the context. Raises LookupError if it is not loaded."""
-    for library in map(sys.modules.get, ("tensorrt", "tensorrt_rtx")):
-        if library is not None and isinstance(context, library.IExecutionContext):
-            return library.IProfiler
-    raise LookupError
+def _attached_to(context: Any) -> LayerReports:
+    """A new profiler, attached to `context`. Raises what the context raises."""
+    libraries = filter(None, map(sys.modules.get, ("tensorrt", "tensorrt_rtx")))
+    interface = next(library.IProfiler for library in libraries if isinstance(context, library.IExecutionContext))
+    profiler: LayerReports = _profiler_type(interface)(context.profiler)
+    context.profiler = profiler
+    return profiler
 
 
 @functools.cache
-def _profiler_type(interface: Any) -> Any:
-    class LayerProfiler(interface):  # type: ignore[misc]
-        """TensorRT's interface, which must be initialized by name."""
-
-        def __init__(self, reports: LayerReports) -> None:
-            interface.__init__(self)
-            self.reports = reports
-
-        def report_layer_time(self, layer_name: Any, ms: Any) -> None:
-            self.reports.add(layer_name, ms)
-
-    return LayerProfiler
+def _profiler_type(interface: type) -> Any:
+    return type("LayerProfiler", (LayerReports, interface), {})
