@@ -19,7 +19,7 @@ from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.device import LayerTimes
 from torchspan.device._layers import _REQUESTS, LayerReports, LayerSamples
-from torchspan.engine import RUNNING, Callback, Engine, Pipeline, RateLimits, RunSampling
+from torchspan.engine import RUNNING, Callback, Engine, Pipeline, RateLimits, RecordedRun, RunSampling
 from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.registry import Registry
 from torchspan.writer import SpanParents
@@ -310,12 +310,18 @@ def test_a_profiler_that_the_program_sets_during_the_run_stays(engines, run):
 
 def test_a_profiler_of_torchspan_that_the_program_keeps_forwards_to_the_programs_own(engines, run):
     torchspan.layers("first", runs=1)
-    engine, printer, kept = TrtEngine(), Printer(), []
+    engine, printer, kept = TrtEngine(("a", 1.0)), Printer(), []
     engine._context.profiler = printer
-    engine.run = lambda: kept.append(engine._context.profiler)
+
+    def keeps():
+        kept.append(engine._context.profiler)
+        engine._context.execute_async_v3(0)
+
+    engine.run = keeps
     run([], engine)
     kept[0].report_layer_time("late", 1.0)
-    assert printer.reports == [("late", 1.0)]
+    assert printer.reports == [("a", 1.0), ("late", 1.0)]
+    assert kept[0].ms == {}
 
 
 def test_disabling_torchspan_during_a_run_gives_the_profiler_back(engines, run):
@@ -371,15 +377,14 @@ def test_a_forked_child_has_the_request_even_if_the_fork_came_during_a_run(engin
     engine = TrtEngine(("a", 1.0))
 
     def child():
-        context = engine._context = LayeredContext(("b", 1.0))
         del engine.run
         run([], engine)
-        return [table.get(NAMES) for table in engines.tables], context.profiler
+        return [table[NAMES] for table in engines.tables]
 
     answers = []
     engine.run = lambda: answers.append(in_forked_child(child))
     run([], engine)
-    assert (answers, engine._context.profiler) == (["([['b']], None)"], None)
+    assert (answers, engine._context.profiler) == (["[['a']]"], None)
 
 
 def test_a_run_under_capture_is_left_alone(engines, run, monkeypatch):
@@ -447,6 +452,35 @@ def test_a_context_that_refuses_a_profiler_is_named_with_its_error(run, caplog):
     assert refused_twice(run, engine, caplog) == "its execution context takes no profiler (PermissionError)."
 
 
+def test_engines_with_the_same_reason_are_one_line(run, caplog):
+    torchspan.layers()
+    for name in ("first", "second"):
+        engine = TrtEngine(name=name)
+        engine._context.enqueue_emits_profile = False
+        run([], engine)
+    assert len(lines(caplog)) == 1
+
+
+def test_an_engine_that_could_not_be_timed_is_asked_again_by_a_further_call_alone(engines, run):
+    torchspan.layers("first", runs=1)
+    engine = TrtEngine(("a", 1.0))
+    engine._context.enqueue_emits_profile = False
+    run([], engine)
+    engine._context.enqueue_emits_profile = True
+    run([], engine)
+    torchspan.layers("first", runs=1)
+    run([], engine)
+    assert [table.get(NAMES) for table in engines.tables] == [None, None, ["a"]]
+
+
+def test_a_run_of_a_graph_has_no_layers(engines, caplog):
+    times = LayerTimes("*:1")
+    event = engines.engine.open(phase.RUN_GRAPH, {})
+    assert times.begin(RecordedRun(event, lambda: None, ())) is None
+    engines.engine.close(event)
+    assert lines(caplog) == []
+
+
 def test_a_request_without_a_report_ends_after_its_runs(engines, run, caplog):
     torchspan.layers("first", runs=2)
     engine = TrtEngine()
@@ -496,7 +530,7 @@ def test_layers_of_other_names_in_each_run_are_bounded_too():
     samples = LayerSamples()
     for number in range(20):
         reports = LayerReports(None)
-        for layer in range(1000):
+        for layer in range(1000 if number < 19 else 500):
             reports.report_layer_time(f"run {number} layer {layer}", 1.0)
         samples.add(reports)
     table = samples.table()

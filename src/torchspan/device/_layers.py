@@ -58,17 +58,13 @@ class LayerReports:
         self._previous = previous
         self._thread: int | None = get_ident()
         self.ms: dict[str, float] = {}
-        self.beyond, self.beyond_ms = 0, 0.0
 
     def report_layer_time(self, layer_name: Any, ms: Any) -> None:
         """TensorRT calls it. Raises what the previous profiler raises."""
         # Another thread may run the same context.
         if get_ident() == self._thread and type(layer_name) is str and type(ms) is float and 0 <= ms <= _LONGEST_MS:
             name = layer_name[:_NAME_LENGTH]
-            if name in self.ms or len(self.ms) < LAYERS_LIMIT:
-                self.ms[name] = self.ms.get(name, 0.0) + ms
-            else:
-                self.beyond, self.beyond_ms = self.beyond + 1, self.beyond_ms + ms
+            self.ms[name] = self.ms.get(name, 0.0) + ms
         if self._previous is not None:
             self._previous.report_layer_time(layer_name, ms)
 
@@ -95,18 +91,18 @@ class LayerSamples:
     def add(self, reports: LayerReports) -> None:
         """Add one run, whose reports are needed no longer."""
         ms, reports.ms = reports.ms, {}
-        beyond, beyond_ms = reports.beyond, reports.beyond_ms
         self.runs += 1
         self._timed += bool(ms)
         self.count += len(ms)
+        beyond = []
         for name, layer_ms in ms.items():
             if name in self._ms or len(self._ms) < LAYERS_LIMIT:
                 self._ms.setdefault(name, array("d")).append(layer_ms)
             else:
-                beyond, beyond_ms = beyond + 1, beyond_ms + layer_ms
+                beyond.append(layer_ms)
         if beyond:
-            self._beyond = max(beyond, self._beyond)
-            self._beyond_ms.append(beyond_ms)
+            self._beyond = max(len(beyond), self._beyond)
+            self._beyond_ms.append(sum(beyond))
 
     def table(self) -> dict[str, Any]:
         """The attributes of the span; none if no layer was reported."""
