@@ -61,6 +61,19 @@ def test_the_last_run_asked_for_has_the_table_and_results_are_the_same(compiled,
     assert context.profiler is None
 
 
+def test_the_layers_beyond_forty_are_counted_and_summed(compiled, exporter, tracer):
+    module, x = compiled
+    module(x)
+    layer(context_of(module), *((f"layer {number}", 1.0) for number in range(42)), interface=profiler_interface())
+    torchspan.layers(runs=1)
+    with tracer.start_as_current_span("request"):
+        module(x)
+    attributes = runs(exporter)[-1].attributes
+    assert len(attributes["tensorrt.layers.names"]) == 40
+    assert attributes["tensorrt.layers.omitted.count"] == 2
+    assert attributes["tensorrt.layers.omitted.duration"] == 0.002
+
+
 def test_a_name_that_is_not_utf_8_costs_that_layer_alone(compiled, exporter, tracer, capfd):
     module, x = compiled
     module(x)
