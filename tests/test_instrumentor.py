@@ -427,6 +427,7 @@ def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, mon
     for library in (
         "torchspan.observers",
         "torchspan._operators._block",
+        "torchspan.device._requests",
         "torch._dynamo",
         export.LIBRARY,
     ):  # another test's

@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "torchspan"
 
 LIMITS = {
-    "lines of code": 35_150,
-    "files": 378,
+    "lines of code": 35_980,
+    "files": 384,
     "lines of the longest function": 60,
     "vague words in 1,000 lines": 20,
     "general words in 1,000 lines": 47,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.asynchronous_device import ILLEGAL_ADDRESS
 from torchspan import semconv
-from torchspan.device._times import PAIRS
+from torchspan.device._cuda_events import PAIRS
 
 FACTS = {semconv.EXECUTE_GPU_DURATION, semconv.GPU_TIME_MISSING}
 ACTIONS = st.sampled_from(["run", "run", "run", "captured", "raises", "fails", "finish", "flush", "other stream"])

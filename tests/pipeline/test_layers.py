@@ -41,7 +41,13 @@ def test_the_last_run_asked_for_has_the_table_and_results_are_the_same(compiled,
     module, x = compiled
     expected = module(x)
     context = context_of(module)
-    layer(context, ("conv + relu", 3.0), ("[pool]", 1.0), ("naïve", 4.0), interface=profiler_interface())
+    layer(
+        context,
+        ("[CONVOLUTION]-[aten_ops.convolution.default]-[stem]", 3.0),
+        ("__myl_Pool", 1.0),
+        ("naïve", 4.0),
+        interface=profiler_interface(),
+    )
     torchspan.layers(runs=2)
     with tracer.start_as_current_span("request"):
         results = [module(x) for _ in range(3)]
@@ -51,7 +57,7 @@ def test_the_last_run_asked_for_has_the_table_and_results_are_the_same(compiled,
         {},
         {},
         {
-            "tensorrt.layers.names": ("?", "conv + relu", "[pool]"),
+            "tensorrt.layers.names": ("?", "[CONVOLUTION]-[aten_ops.convolution.default]-[?]", "__myl_Pool"),
             "tensorrt.layers.durations": (0.004, 0.003, 0.001),
             "tensorrt.layers.shares": (0.5, 0.375, 0.125),
             "tensorrt.layers.runs": 2,
@@ -77,11 +83,11 @@ def test_the_layers_beyond_forty_are_counted_and_summed(compiled, exporter, trac
 def test_a_name_that_is_not_utf_8_costs_that_layer_alone(compiled, exporter, tracer, capfd):
     module, x = compiled
     module(x)
-    layer(context_of(module), (b"\xff", 1.0), ("conv", 1.0), interface=profiler_interface())
+    layer(context_of(module), (b"\xff", 1.0), ("__myl_Conv", 1.0), interface=profiler_interface())
     torchspan.layers(runs=1)
     with tracer.start_as_current_span("request"):
         module(x)
-    assert runs(exporter)[-1].attributes["tensorrt.layers.names"] == ("conv",)
+    assert runs(exporter)[-1].attributes["tensorrt.layers.names"] == ("__myl_Conv",)
     assert "UnicodeDecodeError" in capfd.readouterr().err
 
 

@@ -92,6 +92,8 @@ NOT_IN_THE_PROGRAM = {
     ),
     "torch_tensorrt.stand_in.decomposed_operators": "the program would have to compile attention through torch.compile",
     "torch_tensorrt.fallback.stand_in_operators": "the program would have to compile an LSTM through torch.compile",
+    "torchspan.gpu_time.missing": "CUDA would have to be initialized",
+    "tensorrt.layers.names": "TensorRT's profiler needs a GPU; `test_typed_values` and `test_layer_names` have the names",
     "torch_tensorrt.timing_cache.file": "TensorRT-RTX has no timing cache",
     "torch_tensorrt.engine_cache.rejected.settings": "an entry would have to be written under a wrong key",
 }

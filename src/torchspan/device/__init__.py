@@ -3,8 +3,8 @@
 
 # `torchspan.layers` is in `_requests`, whose import sets the bridge to work: the bridge imports this.
 
+from torchspan.device._cuda_events import DeviceTimes
 from torchspan.device._driver import set_thread_local_capture
 from torchspan.device._layers import LayerTimes
-from torchspan.device._times import DeviceTimes
 
 __all__ = ["DeviceTimes", "LayerTimes", "set_thread_local_capture"]

@@ -24,6 +24,8 @@ OTHER_VALUE = "other"
 """Replaces a value that is not in an enumeration."""
 NAME_LIMIT = 128
 """Maximum number of characters of a name."""
+LAYERS_IN_A_NAME = 8
+"""Maximum number of names of layers that TensorRT has joined."""
 
 
 class Kind:
@@ -325,23 +327,36 @@ class BuildPhaseName(Kind):
 
 
 class LayerName(Kind):
-    """TensorRT's name of a layer of an engine."""
+    """TensorRT's name of a layer of an engine, which may join the names of several that were fused."""
 
     title = "layer"
     leaves = (
-        "A name of letters, digits, spaces and `_ . , : ; + - / | @ # ( ) [ ] { }`, cut after 200 characters. TensorRT makes the names of "
-        f"those of the program's modules, operators and tensors. Any other name is `{UNKNOWN}`."
+        "Of a name that Torch-TensorRT made, the type of the layer and the operator: `[CONVOLUTION]-[aten_ops.convolution.default]-[?]`. "
+        "Names that TensorRT itself made: `__myl_ConvAct_myl0_1`, `(Unnamed Layer* 3) [Convolution]`. Any other name, such as that of a "
+        f"module, is `{UNKNOWN}`. Of names that are joined with ` + `, at most {LAYERS_IN_A_NAME}."
     )
-    _FORM = re.compile(r"[\w .,:;+\-/|@#()\[\]{}]{1,200}", re.ASCII)
+    leaves_with_text = "The whole name, at most 2 KiB."
+    is_local = True
+    _OF_TORCH_TENSORRT = re.compile(r"(\[[A-Z_]{1,64}\]-\[[A-Za-z_][\w.]{0,127}\]-)\[.*\]", re.ASCII | re.DOTALL)
+    _OF_TENSORRT = re.compile(r"__myl_\w{1,128}|\(Unnamed Layer\* \d{1,6}\) \[[A-Z][A-Za-z]{1,64}\]", re.ASCII)
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
-        return text == UNKNOWN or self._FORM.fullmatch(text) is not None
+        return self.reduced(text) == text
 
     def reduced(self, text: str) -> str:
         """See `Kind`."""
-        text = text[:200]
-        return text if self.accepts(text) else UNKNOWN
+        return " + ".join(map(self._reduced, text.split(" + ", LAYERS_IN_A_NAME)[:LAYERS_IN_A_NAME]))
+
+    def _reduced(self, name: str) -> str:
+        if self._OF_TENSORRT.fullmatch(name):
+            return name
+        match = self._OF_TORCH_TENSORRT.fullmatch(name)
+        return UNKNOWN if match is None else f"{match[1]}[{UNKNOWN}]"
+
+    def whole(self, text: str) -> str:
+        """See `Kind`."""
+        return cut(text)
 
 
 class SpanName(Kind):

@@ -72,7 +72,7 @@ class _Pair:
         return events
 
 
-class _Begun(NamedTuple):
+class _StartedRun(NamedTuple):
     """A run whose first CUDA event is recorded."""
 
     pair: _Pair
@@ -90,7 +90,7 @@ class _Launched(NamedTuple):
         pid: The process. A forked child completes no runs of its parent.
     """
 
-    run: _Begun
+    run: _StartedRun
     deferral: Deferral
     key: str
     ended_s: float
@@ -119,7 +119,7 @@ class DeviceTimes:
         _LIVING.add(self)
 
     # --- on the thread of the run ---------------------------------------------------------------------------------
-    def begin(self, run: RecordedRun) -> _Begun | None:
+    def begin(self, run: RecordedRun) -> _StartedRun | None:
         """Record the first CUDA event."""
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
         if run.event.phase not in _DURATIONS or cuda is None or not cuda.is_initialized():
@@ -128,12 +128,12 @@ class DeviceTimes:
         if device == _HOST and run.event.phase is phase.RUN_GRAPH:
             return None
         begun = self._engine.guard.begin("recording a CUDA event", self._begin, cuda, device)
-        if isinstance(begun, _Begun):
+        if isinstance(begun, _StartedRun):
             return begun
         _miss(run, MissingGpuTime.FAILED if begun is FAILED else begun)
         return None
 
-    def _begin(self, cuda: Any, device: int) -> _Begun | str:
+    def _begin(self, cuda: Any, device: int) -> _StartedRun | str:
         """A run that has begun, or why it has no time."""
         stream = cuda.current_stream()
         if device not in {_HOST, _UNKNOWN, stream.device_index}:
@@ -150,9 +150,9 @@ class DeviceTimes:
         except BaseException:
             self._pairs.append(pair)
             raise
-        return _Begun(pair, start, end, stream)
+        return _StartedRun(pair, start, end, stream)
 
-    def end(self, begun: _Begun | None, run: RecordedRun) -> None:
+    def end(self, begun: _StartedRun | None, run: RecordedRun) -> None:
         """Record the second CUDA event, and complete the event of the run when the device has reached it."""
         if begun is None:
             return
@@ -168,7 +168,7 @@ class DeviceTimes:
             self._complete(launched, _missing(MissingGpuTime.RUNNING))
 
     @staticmethod
-    def _end(begun: _Begun) -> str | None:
+    def _end(begun: _StartedRun) -> str | None:
         """Why the run has no time, if it has none."""
         if sys.modules["torch"].cuda.is_current_stream_capturing():
             return MissingGpuTime.CAPTURING

@@ -12,7 +12,7 @@ from support.asynchronous_device import ILLEGAL_ADDRESS
 from support.forked import in_forked_child
 from torchspan import semconv
 from torchspan.device import _driver
-from torchspan.device._times import PAIRS
+from torchspan.device._cuda_events import PAIRS
 
 DURATION, MISSING = semconv.EXECUTE_GPU_DURATION, semconv.GPU_TIME_MISSING
 
@@ -121,9 +121,9 @@ def test_without_the_driver_function_for_captures_the_device_is_not_asked(gpu, r
 
 
 def test_a_run_on_another_device_than_the_current_one_has_none(gpu, runs, monkeypatch):
-    from torchspan.device import _times
+    from torchspan.device import _cuda_events
 
-    monkeypatch.setattr(_times, "_device_of", lambda _inputs: 1)  # tensors on a device need one
+    monkeypatch.setattr(_cuda_events, "_device_of", lambda _inputs: 1)  # tensors on a device need one
     runs.run(0.001)
     assert runs.wait(1) == [{MISSING: "other_device"}]
 
