@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup demo test backends up down demo-up format lint types docs picture site bench test-versions release-check clean
+.PHONY: help setup demo test backends up down demo-up format lint types docs picture site bench gpu test-versions release-check clean
 
 BIN := .venv/bin
 PLAIN_PYTHON := $(or $(PYTHON),$(wildcard .venv/bin/python),python3)
@@ -61,6 +61,10 @@ site: setup  ## the documentation as a site, in .site/html; fails for a broken l
 bench: setup  ## what tracing costs, figure beside target
 	@$(BIN)/python benchmarks
 
+# Runs with the PyTorch of this machine, not with what `setup` installs.
+gpu:  ## on a machine with an NVIDIA GPU and PyTorch: tests and benchmarks on it, and docs/reference/gpu.md; WHEELS=folder: without network; TESTS=tests/gpu: these; REHEARSE=1: without a GPU
+	@$(or $(PYTHON),python3) tools/gpu.py $(if $(WHEELS),--wheels $(WHEELS)) $(if $(REHEARSE),--rehearse) $(TESTS)
+
 test-versions: setup  ## the tests on older Torch-TensorRT, oldest OpenTelemetry and other Pythons (15 GB in .venvs); ONLY="2.13 2.12": these rows; TESTS=tests/dynamo: these tests
 	@$(BIN)/python tools/test_versions.py $(ONLY) $(TESTS)
 
@@ -68,5 +72,5 @@ release-check: setup  ## build the package, check its metadata, use it in an emp
 	@$(BIN)/python tools/release_check.py $(STEPS)
 
 clean:  ## remove what the above made, .venv and .venvs included
-	rm -rf .venv .venvs dist .bench .site .cache .coverage* .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venvs .venv-gpu dist .bench .site .cache .coverage* .mypy_cache .ruff_cache .pytest_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every test shares: the pipeline without a GPU, and a place where spans arrive."""
+"""What every test shares: the pipeline without a GPU, unless `make gpu` has one, and a place where spans arrive."""
 
 import gc
 import json
@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 import torchspan.testing
 from support import summaries as summaries_of
 from support.emitted import EMITTED
+from support.gpu import ON_GPU, VARIABLES, Gpu
 from support.metrics import Metrics
 from support.needs import Needs
 from support.run_log import RunLog
@@ -25,10 +26,11 @@ from torchspan import TorchspanInstrumentor, _settings, native
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
 os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="torchspan-tests-")
-for variable in [name for name in os.environ if name.startswith(("TORCHSPAN_", "OTEL_"))]:
+for variable in [name for name in os.environ if name.startswith(("TORCHSPAN_", "OTEL_")) and name not in VARIABLES]:
     del os.environ[variable]
 os.environ["XDG_CACHE_HOME"] = str(Path(tempfile.tempdir, "cache"))  # the stand-in keeps engines there
-torchspan.testing.without_gpu()
+if not ON_GPU:
+    torchspan.testing.without_gpu()
 
 
 LARGEST_COMPARED = 100_000
@@ -147,6 +149,7 @@ def nothing_is_left_over():
 def pytest_configure(config):
     config.pluginmanager.register(RunLog(config))
     config.pluginmanager.register(Needs(config))
+    config.pluginmanager.register(Gpu())
     config.pluginmanager.register(Unmeasured())
 
 

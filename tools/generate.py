@@ -19,6 +19,7 @@ NAMES = (
     "phase_page",
     "compile_phases_page",
     "compatibility_page",
+    "gpu_page",
     "dashboards",
     "kubernetes",
     "architecture",

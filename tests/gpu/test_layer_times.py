@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layer times of a real engine: their sum against the run, and the context afterwards."""
+
+import statistics
+
+import pytest
+import torch
+from torch_tensorrt._features import tensorrt
+
+import torchspan
+from support import gpu_runs
+from torchspan import semconv
+
+pytestmark = pytest.mark.gpu
+EXECUTE, RUNS = "torch_tensorrt.execute", 20
+NAMES = semconv.LAYER_NAMES
+
+
+class Counting(tensorrt.IProfiler):
+    """The program's own profiler."""
+
+    def __init__(self):
+        super().__init__()
+        self.reports = 0
+
+    def report_layer_time(self, layer_name, ms):
+        self.reports += 1
+
+
+def run(module, tracer, times):
+    x = gpu_runs.rows()
+    with tracer.start_as_current_span("request"):
+        for _ in range(times):
+            module(x)
+            torch.cuda.synchronize()
+
+
+def test_the_times_of_the_layers_add_up_to_the_time_of_the_run(timed, exporter, tracer, figure):
+    timed()
+    module = gpu_runs.compiled(use_python_runtime=True)
+    exporter.clear()
+    torchspan.layers(runs=RUNS)
+    run(module, tracer, RUNS)
+    runs = gpu_runs.arrived(exporter, EXECUTE, RUNS)
+    (table,) = [span.attributes for span in runs if NAMES in span.attributes]
+    assert table[semconv.LAYER_RUNS] == RUNS
+    layers_ms = sum(table[semconv.LAYER_DURATIONS]) * 1000
+    layers_ms += table.get(semconv.LAYERS_OMITTED_DURATION, 0) * 1000
+    run_ms = statistics.median(span.attributes[semconv.EXECUTE_GPU_DURATION] for span in runs) * 1000
+    figure("sum of the layers: the run", layers_ms, run_ms, "ms", (run_ms * 0.7, run_ms * 1.05))
+
+
+def test_afterwards_the_context_has_no_profiler_and_later_runs_report_nothing(timed, exporter, tracer):
+    timed()
+    module = gpu_runs.compiled(use_python_runtime=True)
+    torchspan.layers(runs=3)
+    run(module, tracer, 3)
+    gpu_runs.arrived(exporter, EXECUTE, 3)
+    exporter.clear()
+    assert gpu_runs.context_of(module).profiler is None
+    run(module, tracer, 3)
+    assert [NAMES in span.attributes for span in gpu_runs.arrived(exporter, EXECUTE, 3)] == [False, False, False]
+
+
+def test_a_profiler_of_the_program_gets_every_report_and_stays(timed, exporter, tracer):
+    timed()
+    module = gpu_runs.compiled(use_python_runtime=True)
+    own = Counting()
+    gpu_runs.context_of(module).profiler = own
+    run(module, tracer, 1)
+    of_one_run = own.reports
+    assert of_one_run > 0
+    torchspan.layers(runs=3)
+    run(module, tracer, 3)
+    gpu_runs.arrived(exporter, EXECUTE, 3)
+    assert gpu_runs.context_of(module).profiler is own
+    run(module, tracer, 1)
+    assert own.reports == 5 * of_one_run
