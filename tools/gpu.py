@@ -59,7 +59,7 @@ OF_TORCH_TENSORRT = ("editables", "dllist", "psutil", "numpy", "packaging", "typ
 """What Torch-TensorRT imports besides PyTorch; and what an editable installation needs."""
 
 ALONE = "tests/gpu"
-"""Tests that measure: no others run beside them."""
+"""Tests that measure: no others run at the same time."""
 FOLDERS = ("pipeline", "testing", "device", "dynamo", "adapters", "probes", "writer", "engine", "observers", "inputs")
 """Folders of tests that the stand-in carries where there is no GPU."""
 
@@ -186,7 +186,7 @@ def _what_pip_lacks(message, wheels):
     missing = re.search(r"No matching distribution found for (\S+)", message)
     what = f"there is no wheel of {missing[1]}" if missing else lines[-1].removeprefix("ERROR: ")
     where = (
-        "on the package index" if wheels is None else f"in {wheels}; fill it anew: python tools/gpu.py fetch {wheels}"
+        "on the package index" if wheels is None else f"in {wheels}; fill it again: python tools/gpu.py fetch {wheels}"
     )
     return f"{what} {where}"
 

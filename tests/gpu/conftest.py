@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs on a real GPU, and figures beside their oracles."""
+"""Programs on a real GPU, and figures with their oracles."""
 
 import pytest
 

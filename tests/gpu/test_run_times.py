@@ -68,7 +68,7 @@ def test_the_time_is_not_more_than_a_synchronized_clock_says(timed, exporter, tr
     figure(name, run.attributes[OF_ENGINE] * 1000, clock_ms, "ms", (clock_ms - host_ms - 0.5, clock_ms))
 
 
-def test_a_span_ends_when_the_host_goes_on_although_the_device_still_runs(timed, exporter, tracer, figure):
+def test_a_span_ends_when_the_call_returns_not_when_the_device_has_finished(timed, exporter, tracer, figure):
     timed()
     module = gpu_runs.compiled()
     x = gpu_runs.rows()
