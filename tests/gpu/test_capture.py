@@ -29,7 +29,8 @@ def test_cuda_graphs_of_the_runtime_give_the_same_outputs(timed, exporter, trace
         torch.cuda.synchronize()
     for output in outputs:
         torch.testing.assert_close(output, expected)
-    assert exporter.get_finished_spans()
+    runs = gpu_runs.arrived(exporter, EXECUTE, 5)
+    assert [semconv.EXECUTE_GPU_DURATION in run.attributes for run in runs[1:]] == [True] * 4
 
 
 def test_a_run_that_the_program_captures_has_no_time_and_says_why(timed, exporter, tracer):

@@ -59,6 +59,7 @@ def square(x):
 
 def compiled_square(x):
     """`square` compiled by Inductor, which has run."""
+    torch._dynamo.reset()
     function = torch.compile(square)
     for _ in range(3):
         function(x)
@@ -77,11 +78,16 @@ def busy_device():
 
 
 def arrived(exporter, name, count):
-    """The last `count` spans of that name, in the order of their starts, once each has its time on the device or why it has none."""
+    """The last `count` spans of that name below another span, once each has its time on the device or why it has none.
+
+    In the order of their starts. Without those below no span: first runs, with which the program made sure that all is compiled.
+    """
     keys = {semconv.EXECUTE_GPU_DURATION, semconv.RUN_GRAPH_GPU_DURATION, semconv.GPU_TIME_MISSING}
     until = time.monotonic() + LIMIT_S
     while True:
-        spans = [span for span in exporter.get_finished_spans() if span.name.startswith(name)]
+        spans = [
+            span for span in exporter.get_finished_spans() if span.name.startswith(name) and span.parent is not None
+        ]
         spans = sorted(spans, key=lambda span: span.start_time)[-count:]
         if len(spans) == count and all(keys & span.attributes.keys() for span in spans):
             return spans

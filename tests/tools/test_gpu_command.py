@@ -101,7 +101,7 @@ def message(capsys, *arguments):
 def test_a_folder_without_wheels_is_named_with_the_command_that_fills_it(tmp_path, capsys):
     assert message(capsys, "--wheels", tmp_path / "absent") == (
         f"gpu: {tmp_path}/absent has no wheels; fill it on a machine with network: "
-        f"python tools/gpu.py fetch {tmp_path}/absent\n",
+        f"python tools/gpu.py fetch {tmp_path}/absent\n"
     )
 
 
@@ -109,7 +109,7 @@ def test_a_python_without_pytorch_is_named_with_the_way_out(monkeypatch, capsys)
     monkeypatch.setattr(gpu, "FACTS", "raise ModuleNotFoundError(\"No module named 'torch'\")")
     assert message(capsys) == (
         f"gpu: {sys.executable} cannot import PyTorch (ModuleNotFoundError: No module named 'torch'). "
-        "Name a Python that can: make gpu PYTHON=/path/to/python3\n",
+        "Name a Python that can: make gpu PYTHON=/path/to/python3\n"
     )
 
 
@@ -117,7 +117,7 @@ def test_a_pytorch_that_no_torch_tensorrt_fits_is_named_with_those_that_have_one
     monkeypatch.setattr(gpu, "facts_of", lambda _python: {"torch": "2.9.1"})
     assert message(capsys) == (
         "gpu: PyTorch 2.9.1 has no Torch-TensorRT that torchspan is tested with; there is one for 2.11, 2.12, 2.13, 2.14. "
-        "Name a Python with one of these: make gpu PYTHON=/path/to/python3\n",
+        "Name a Python with one of these: make gpu PYTHON=/path/to/python3\n"
     )
 
 
@@ -128,7 +128,7 @@ def test_a_wheel_that_is_missing_is_named(tmp_path, monkeypatch, capsys):
     (tmp_path / "unrelated-1.0-py3-none-any.whl").touch()
     assert message(capsys, "--wheels", tmp_path) == (
         f"gpu: there is no wheel of not-in-pyproject in {tmp_path}; fill it again: "
-        f"python tools/gpu.py fetch {tmp_path}\n",
+        f"python tools/gpu.py fetch {tmp_path}\n"
     )
 
 
