@@ -1,91 +1,184 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the time on the device costs the host: runs of a compiled graph with `gpu_time` off and sampled, which take turns.
+"""What the time on the device costs: decided runs and others, with `gpu_time` off and sampled, which take turns.
 
-Without a GPU, `torchspan.testing`'s stand-in answers in its place: what is left is torchspan's own Python.
+First torchspan's own Python, over an empty function and CUDA calls that do nothing: the hook, the companion and the writer are the real ones.
+Then, on a machine with a GPU, runs of a compiled graph, with what CUDA's calls take.
 """
 
 import sys
 import time
+from types import ModuleType, SimpleNamespace
 
-import torch
 from opentelemetry.sdk.trace import TracerProvider
 
-import torchspan.testing
+from hot_path import EXECUTE, TheEngine, execute_engine
 from noise import noise_of
-from table import Row, write
-from torchspan import TorchspanInstrumentor
+from table import NO_TARGET, Row, write
+from torchspan import TorchspanInstrumentor, instrument
+from torchspan._sampling.rules import SamplingRules
+from torchspan.adapters import Ports, Provenance
+from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.machinery.wrap import WrapperFactory
+from torchspan.device import DeviceTimes, _driver
+from torchspan.engine import Engine, LimitedCalls, Pipeline, RateLimits, RunSampling
+from torchspan.writer import SpanParents, SpanWriter
 
 DECIDED_US, OTHERS_US = 3.0, 0.1
 """What a run may cost more. Others than decided ones must cost nothing more, which no clock shows more exactly."""
-RUNS, PASSES = 300, 8
+DECIDED, OTHERS, ROUNDS = 40, 2_000, 200
+"""Runs in a round: below one span not more than 50 are decided."""
 EVERY_RUN = 1_000_000
+RUNS, PASSES = 300, 8
 SIDE = 64
 """Of the square that a run multiplies: little for the device, so that it never delays the host."""
 
 
-def square(x):
-    return x @ x
+# --- torchspan's own Python -------------------------------------------------------------------------------------------
+class EmptyEvent:
+    """A CUDA event whose calls do nothing; the device has always reached it."""
+
+    def __init__(self, enable_timing=False): ...
+    def record(self, stream=None): ...
+
+    def query(self):
+        return True
+
+    def elapsed_time(self, end_event):  # noqa: ARG002 - the real one's signature
+        return 1.0
 
 
-def bridged(setting, provider):
-    """The bridge with that setting of gpu_time, and a compiled graph whose runs it sees."""
-    instrumentor = TorchspanInstrumentor()
-    if instrumentor.is_instrumented_by_opentelemetry:
-        instrumentor.uninstrument()
-    torchspan.instrument(
-        tracer_provider=provider, graph_runs=True, gpu_time=setting, sample_execute_per_second=EVERY_RUN
+def empty_torch():
+    """A module in the place of torch, whose CUDA is initialized and does nothing."""
+    torch, stream = ModuleType("torch"), SimpleNamespace(device_index=0, cuda_stream=0)
+    torch.Tensor, torch.nn = type("Tensor", (), {}), SimpleNamespace(Parameter=type("Parameter", (), {}))
+    torch.cuda = SimpleNamespace(
+        Event=EmptyEvent,
+        current_stream=lambda: stream,
+        is_current_stream_capturing=lambda: False,
+        is_initialized=lambda: True,
     )
-    torch._dynamo.reset()
-    # Inductor's code needs a compiler; this backend runs the operators as they are.
-    return torch.compile(square, backend="aot_eager")
+    return torch
 
 
-def each_us(function, x):
-    """Microseconds on the host of some runs."""
-    for _ in range(RUNS):
-        start = time.perf_counter_ns()
-        function(x)
-        yield (time.perf_counter_ns() - start) / 1000
-        if x.is_cuda:
-            torch.cuda.synchronize()
+class TimedHook:
+    """The hook of runs of engines with `gpu_time` off or sampled, around the empty function."""
+
+    def __init__(self, provider, *, is_sampled):
+        self._engine = Engine()
+        parents, sampling = SpanParents(), RunSampling(RateLimits(), SamplingRules(execute_per_second=EVERY_RUN))
+        writer = SpanWriter(provider, parents=parents, holds=sampling.use)
+        self._engine.pipeline = Pipeline([writer.callback])
+        ports = Ports(
+            redact=str,
+            annotate_current=lambda _name, _attributes: None,
+            parents=parents,
+            call_policy=LimitedCalls(RateLimits()),
+            sampling=sampling,
+            companions=(DeviceTimes(self._engine),) if is_sampled else (),
+        )
+        factory = WrapperFactory(self._engine, Provenance())
+        self.run = wrap_run(factory, ports, EXECUTE.target, EXECUTE.action, execute_engine)
+        writer.look_for_provider()
 
 
-def measured(provider):
-    """What a run takes in each pass, in microseconds: the fastest of a pass, by setting, of decided runs and of the others."""
-    tracer, x = provider.get_tracer("bench"), torch.ones(SIDE, SIDE, device="cuda")
-    decided, others = {"off": [], "sampled": []}, {"off": [], "sampled": []}
-    for setting in ("off", "sampled") * PASSES:
-        function = bridged(setting, provider)
-        list(each_us(function, x))  # compiles, and makes what the first runs make
-        others[setting].append(min(each_us(function, x)))
-        with tracer.start_as_current_span("request"):
-            decided[setting].append(min(each_us(function, x)))
-    return decided, others
+def own_python():
+    """Rows of microseconds that a run takes more with times on the device, of the program's thread and of the process."""
+    sys.modules["torch"] = empty_torch()
+    _driver.set_thread_local_capture = lambda: True
+    provider, engine = TracerProvider(shutdown_on_exit=False), TheEngine()
+    tracer = provider.get_tracer("bench")
+    hooks = {"off": TimedHook(provider, is_sampled=False), "sampled": TimedHook(provider, is_sampled=True)}
+    names = ("decided run, program's thread", "decided run, whole process", "run without a span")
+    took = {name: {"off": [], "sampled": []} for name in names}
+    for _ in range(ROUNDS):
+        for setting, hook in hooks.items():
+            with tracer.start_as_current_span("request"):
+                hook.run([], engine)
+                thread_ns, process_ns = time.thread_time_ns(), time.process_time_ns()
+                for _ in range(DECIDED):
+                    hook.run([], engine)
+                thread_ns = time.thread_time_ns() - thread_ns
+                hook._engine.flush()
+                process_ns = time.process_time_ns() - process_ns
+            took[names[0]][setting].append(thread_ns / DECIDED / 1000)
+            took[names[1]][setting].append(process_ns / DECIDED / 1000)
+            start_ns = time.thread_time_ns()
+            for _ in range(OTHERS):
+                hook.run([], engine)
+            took[names[2]][setting].append((time.thread_time_ns() - start_ns) / OTHERS / 1000)
+    del sys.modules["torch"]
+    limits = dict(zip(names, (DECIDED_US, "with torchspan's thread", OTHERS_US), strict=True))
+    return [row(f"{name}, CUDA calls empty", times, limits[name]) for name, times in took.items()]
 
 
 def row(what, times_us, target_us):
-    """times_us: by setting. Where two halves of the runs without times differ by more than the target, the row says nothing."""
+    """The row of one figure.
+
+    times_us: by setting. Where two halves of the runs without times differ by more than the target, the row says nothing.
+    target_us: or why there is none.
+    """
     more_us = min(times_us["sampled"]) - min(times_us["off"])
     noise_us = noise_of(times_us["off"], lambda one_us, other_us: one_us - other_us)
+    if isinstance(target_us, str):
+        return Row(what, f"{more_us:.2f} ± {noise_us:.2f} µs", target_us, NO_TARGET)
     is_noise = noise_us > target_us or target_us < more_us <= target_us + noise_us
     return Row(
         what, f"{more_us:.2f} ± {noise_us:.2f} µs", f"≤ {target_us} µs", None if is_noise else more_us <= target_us
     )
 
 
-def main():
-    has_gpu = torch.cuda.is_available()
-    if not has_gpu:
-        torchspan.testing.without_gpu()
-    where = torch.cuda.get_device_name(0) if has_gpu else "stand-in"
-    decided, others = measured(TracerProvider(shutdown_on_exit=False))
-    rows = [
-        row(f"decided run of a graph, {where}", decided, DECIDED_US),
-        row(f"run of a graph without a span, {where}", others, OTHERS_US),
-    ]
-    status = write("Time of the host with time on the device, over the same without it", rows)
+# --- a GPU ------------------------------------------------------------------------------------------------------------
+def bridged(setting, provider):
+    """The bridge with that setting of gpu_time, and a compiled graph whose runs it sees."""
+    import torch
+
+    instrumentor = TorchspanInstrumentor()
+    if instrumentor.is_instrumented_by_opentelemetry:
+        instrumentor.uninstrument()
+    instrument(tracer_provider=provider, graph_runs=True, gpu_time=setting, sample_execute_per_second=EVERY_RUN)
+    torch._dynamo.reset()
+    # Inductor's code needs a compiler; this backend runs the operators as they are.
+    return torch.compile(lambda x: x @ x, backend="aot_eager")
+
+
+def each_us(function, x, runs):
+    """Microseconds on the host of some runs."""
+    import torch
+
+    for _ in range(runs):
+        start = time.perf_counter_ns()
+        function(x)
+        yield (time.perf_counter_ns() - start) / 1000
+        torch.cuda.synchronize()
+
+
+def on_gpu(name):
+    """Rows of microseconds that a run of a graph takes more on the host with times on the device."""
+    import torch
+
+    provider = TracerProvider(shutdown_on_exit=False)
+    tracer, x = provider.get_tracer("bench"), torch.ones(SIDE, SIDE, device="cuda")
+    decided, others = {"off": [], "sampled": []}, {"off": [], "sampled": []}
+    for setting in ("off", "sampled") * PASSES:
+        function = bridged(setting, provider)
+        list(each_us(function, x, RUNS))  # compiles, and makes what the first runs make
+        others[setting].append(min(each_us(function, x, RUNS)))
+        with tracer.start_as_current_span("request"):
+            decided[setting].append(min(each_us(function, x, DECIDED)))
     TorchspanInstrumentor().uninstrument()
-    return status
+    return [
+        row(f"decided run of a graph, {name}", decided, DECIDED_US),
+        row(f"run of a graph without a span, {name}", others, OTHERS_US),
+    ]
+
+
+def main():
+    rows = own_python()
+    import torch
+
+    if torch.cuda.is_available():
+        rows += on_gpu(torch.cuda.get_device_name(0))
+    return write("Time of the host with time on the device, over the same without it", rows)
 
 
 if __name__ == "__main__":

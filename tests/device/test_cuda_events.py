@@ -123,7 +123,7 @@ def test_without_the_driver_function_for_captures_the_device_is_not_asked(gpu, r
 def test_a_run_on_another_device_than_the_current_one_has_none(gpu, runs, monkeypatch):
     from torchspan.device import _cuda_events
 
-    monkeypatch.setattr(_cuda_events, "_device_of", lambda _inputs: 1)  # tensors on a device need one
+    monkeypatch.setattr(_cuda_events, "_device_of", lambda _inputs, _torch: 1)  # tensors on a device need one
     runs.run(0.001)
     assert runs.wait(1) == [{MISSING: "other_device"}]
 
@@ -158,7 +158,7 @@ def test_an_error_of_cuda_at_the_first_event_costs_the_time_alone(gpu, runs, cap
     gpu.error = ILLEGAL_ADDRESS
     assert runs.run(inputs=[1, 2], work=lambda: None) == [1, 2]
     assert runs.wait(1) == [{MISSING: "failed"}]
-    assert "recording a CUDA event failed; the program continues, with less telemetry" in caplog.text
+    assert "companion DeviceTimes failed; the program continues, with less telemetry" in caplog.text
 
 
 def test_an_error_of_cuda_at_the_second_event_costs_the_time_alone(gpu, runs):

@@ -13,11 +13,10 @@ import sys
 import threading
 import time
 import weakref
-from typing import Any, NamedTuple
+from typing import Any
 
 from torchspan import phase, semconv
 from torchspan._base.background import Background, Wake
-from torchspan._base.errors import FAILED
 from torchspan._base.exits import at_exit
 from torchspan._base.forks import renewed
 from torchspan._base.reading import entries
@@ -72,29 +71,25 @@ class _Pair:
         return events
 
 
-class _StartedRun(NamedTuple):
-    """A run whose first CUDA event is recorded."""
-
-    pair: _Pair
-    start: Any
-    end: Any
-    stream: Any
-
-
-class _Launched(NamedTuple):
-    """A run whose second CUDA event is recorded.
+class _TimedRun:
+    """A run between its CUDA events, and after them until the device has reached the second one.
 
     Attributes:
+        pair: Where the events come from.
         key: The attribute for the time.
+        deferral: Completes the event of the run.
         ended_s: The `time.monotonic` of its end on the host.
         pid: The process. A forked child completes no runs of its parent.
     """
 
-    run: _StartedRun
+    __slots__ = ("deferral", "end", "ended_s", "key", "pair", "pid", "start", "stream")
+
     deferral: Deferral
-    key: str
     ended_s: float
-    pid: int
+
+    def __init__(self, pair: _Pair, stream: Any, cuda: Any, key: str) -> None:
+        self.pair, self.stream, self.key, self.pid = pair, stream, key, os.getpid()
+        self.start, self.end = pair.of(stream.device_index, cuda)
 
 
 class DeviceTimes:
@@ -110,7 +105,7 @@ class DeviceTimes:
     def __init__(self, engine: Engine, limit_s: float = LIMIT_S) -> None:
         self._engine, self._limit_s = engine, limit_s
         self._pairs = [_Pair() for _ in range(PAIRS)]
-        self._launched: dict[int, _Launched] = {}
+        self._launched: dict[int, _TimedRun] = {}
         self._thread = Background(NAME, self._drain)
         self._polling = 0
         """The process whose thread looks for finished runs without being woken."""
@@ -119,24 +114,29 @@ class DeviceTimes:
         _LIVING.add(self)
 
     # --- on the thread of the run ---------------------------------------------------------------------------------
-    def begin(self, run: RecordedRun) -> _StartedRun | None:
+    def begin(self, run: RecordedRun) -> _TimedRun | None:
         """Record the first CUDA event."""
-        cuda = getattr(sys.modules.get("torch"), "cuda", None)
-        if run.event.phase not in _DURATIONS or cuda is None or not cuda.is_initialized():
+        torch, event = sys.modules.get("torch"), run.event
+        key = _DURATIONS.get(event.phase)
+        if key is None or torch is None or not torch.cuda.is_initialized():
             return None
-        device = _device_of(run.inputs)
-        if device == _HOST and run.event.phase is phase.RUN_GRAPH:
+        device = _device_of(run.inputs, torch)
+        if device == _HOST and event.phase is phase.RUN_GRAPH:
             return None
-        begun = self._engine.guard.begin("recording a CUDA event", self._begin, cuda, device)
-        if isinstance(begun, _StartedRun):
-            return begun
-        _miss(run, MissingGpuTime.FAILED if begun is FAILED else begun)
+        try:
+            timed = self._begin(torch.cuda, device, key)
+        except Exception:
+            _miss(run, MissingGpuTime.FAILED)
+            raise
+        if isinstance(timed, _TimedRun):
+            return timed
+        _miss(run, timed)
         return None
 
-    def _begin(self, cuda: Any, device: int) -> _StartedRun | str:
-        """A run that has begun, or why it has no time."""
+    def _begin(self, cuda: Any, device: int, key: str) -> _TimedRun | str:
+        """The run, or why it has no time."""
         stream = cuda.current_stream()
-        if device not in {_HOST, _UNKNOWN, stream.device_index}:
+        if device >= 0 and device != stream.device_index:
             return MissingGpuTime.OTHER_DEVICE
         if cuda.is_current_stream_capturing():
             return MissingGpuTime.CAPTURING
@@ -145,35 +145,34 @@ class DeviceTimes:
         except IndexError:
             return MissingGpuTime.POOL
         try:
-            start, end = pair.of(stream.device_index, cuda)
-            start.record(stream)
+            timed = _TimedRun(pair, stream, cuda, key)
+            timed.start.record(stream)
         except BaseException:
             self._pairs.append(pair)
             raise
-        return _StartedRun(pair, start, end, stream)
+        return timed
 
-    def end(self, begun: _StartedRun | None, run: RecordedRun) -> None:
+    def end(self, timed: _TimedRun | None, run: RecordedRun) -> None:
         """Record the second CUDA event, and complete the event of the run when the device has reached it."""
-        if begun is None:
+        if timed is None:
             return
-        reason = self._engine.guard.begin("recording a CUDA event", self._end, begun)
-        if reason is not None:
-            self._pairs.append(begun.pair)
-            _miss(run, MissingGpuTime.FAILED if reason is FAILED else reason)
+        reason = MissingGpuTime.FAILED
+        try:
+            if sys.modules["torch"].cuda.is_current_stream_capturing():
+                reason = MissingGpuTime.CAPTURING
+            else:
+                timed.end.record(timed.stream)
+                reason = ""
+        finally:
+            if reason:
+                self._pairs.append(timed.pair)
+                _miss(run, reason)
+        if reason:
             return
-        deferral, pid = self._engine.defer(run.event), os.getpid()
-        launched = _Launched(begun, deferral, _DURATIONS[run.event.phase], time.monotonic(), pid)
-        self._launched[id(launched)] = launched
-        if self._polling != pid and not self._thread.wake():
-            self._complete(launched, _missing(MissingGpuTime.RUNNING))
-
-    @staticmethod
-    def _end(begun: _StartedRun) -> str | None:
-        """Why the run has no time, if it has none."""
-        if sys.modules["torch"].cuda.is_current_stream_capturing():
-            return MissingGpuTime.CAPTURING
-        begun.end.record(begun.stream)
-        return None
+        timed.deferral, timed.ended_s = self._engine.defer(run.event), time.monotonic()
+        self._launched[id(timed)] = timed
+        if self._polling != timed.pid and not self._thread.wake():
+            self._complete(timed, _missing(MissingGpuTime.RUNNING))
 
     # --- on torchspan's thread ------------------------------------------------------------------------------------
     def _drain(self, wake: Wake) -> None:
@@ -181,18 +180,17 @@ class DeviceTimes:
         may_ask = _driver.set_thread_local_capture()
         is_wanted = True
         while is_wanted:
+            # Runs that follow each other do not wake the thread one by one: it looks a few times more before it sleeps.
             self._polling = 0  # first: a run that comes after the next line has looked wakes the thread
-            if self._launched:
+            if self._launched or pause_s < LONGEST_S:
                 self._polling = pid
             try:
                 is_wanted = wake.get(timeout=pause_s if self._polling else None)
                 pause_s = SHORTEST_S
             except queue.Empty:
-                pause_s = min(pause_s * 2, LONGEST_S)
-            if self._look(may_ask=may_ask):
-                pause_s = SHORTEST_S
-            if not self._launched:
-                self._all_complete.set()
+                pause_s = SHORTEST_S if self._look(may_ask=may_ask) else min(pause_s * 2, LONGEST_S)
+                if not self._launched:
+                    self._all_complete.set()
         self._polling = 0
         self._complete_all()
 
@@ -201,33 +199,33 @@ class DeviceTimes:
         behind: set[tuple[int, int]] = set()
         """Streams with an unfinished run. Their later runs are unfinished, too."""
         has_finished = False
-        for launched in list(self._launched.values()):
-            stream = launched.run.stream
+        for timed in list(self._launched.values()):
+            stream = timed.stream
             key = (stream.device_index, stream.cuda_stream)
             if key in behind:
                 continue
-            facts = self._engine.guard.call("reading a time on the device", _read, launched) if may_ask else None
+            facts = self._engine.guard.call("reading a time on the device", _read, timed) if may_ask else None
             if facts is None:
-                self._complete(launched, _missing(MissingGpuTime.FAILED))
+                self._complete(timed, _missing(MissingGpuTime.FAILED))
             elif facts:
-                self._complete(launched, facts)
+                self._complete(timed, facts)
                 has_finished = True
-            elif time.monotonic() - launched.ended_s > self._limit_s:
-                self._complete(launched, _missing(MissingGpuTime.UNANSWERED))
+            elif time.monotonic() - timed.ended_s > self._limit_s:
+                self._complete(timed, _missing(MissingGpuTime.UNANSWERED))
             else:
                 behind.add(key)
         return has_finished
 
-    def _complete(self, launched: _Launched, facts: dict[str, Any]) -> None:
+    def _complete(self, timed: _TimedRun, facts: dict[str, Any]) -> None:
         """Complete a run, unless another thread does."""
-        if self._launched.pop(id(launched), None) is not None:
-            self._pairs.append(launched.run.pair)  # CUDA may record an event again that it has not reached
-            launched.deferral.complete(facts)
+        if self._launched.pop(id(timed), None) is not None:
+            self._pairs.append(timed.pair)  # CUDA may record an event again that it has not reached
+            timed.deferral.complete(facts)
 
     def _complete_all(self) -> None:
-        for launched in list(self._launched.values()):
-            if launched.pid == os.getpid():
-                self._complete(launched, _missing(MissingGpuTime.RUNNING))
+        for timed in list(self._launched.values()):
+            if timed.pid == os.getpid():
+                self._complete(timed, _missing(MissingGpuTime.RUNNING))
 
     # --- on any thread --------------------------------------------------------------------------------------------
     def flush(self) -> None:
@@ -247,11 +245,11 @@ class DeviceTimes:
         self._complete_all()
 
 
-def _read(launched: _Launched) -> dict[str, float]:
+def _read(timed: _TimedRun) -> dict[str, float]:
     """The time of a run; empty while the device has not finished it. The device reports milliseconds."""
-    if not launched.run.end.query():
+    if not timed.end.query():
         return {}
-    return {launched.key: launched.run.start.elapsed_time(launched.run.end) / 1_000}
+    return {timed.key: timed.start.elapsed_time(timed.end) / 1_000}
 
 
 def _missing(reason: str) -> dict[str, Any]:
@@ -262,12 +260,13 @@ def _miss(run: RecordedRun, reason: str) -> None:
     run.event.additions.update(_missing(reason))
 
 
-def _device_of(inputs: Any) -> int:
+def _device_of(inputs: Any, torch: Any) -> int:
     """The device of the first tensor that is on one, by its number. Tensors of the program's own classes are not read."""
-    torch = sys.modules["torch"]
-    plain = {torch.Tensor, torch.nn.Parameter}
-    tensors = [tensor for tensor in (entries(inputs) or ())[:TENSORS_LIMIT] if type(tensor) in plain]
-    for tensor in tensors:
-        if tensor.is_cuda:
-            return int(tensor.get_device())
-    return _HOST if tensors else _UNKNOWN
+    tensor, parameter, device = torch.Tensor, torch.nn.Parameter, _UNKNOWN
+    values = inputs if type(inputs) in {list, tuple} else entries(inputs) or ()
+    for value in values[:TENSORS_LIMIT]:
+        if type(value) is tensor or type(value) is parameter:
+            if value.is_cuda:
+                return int(value.get_device())
+            device = _HOST
+    return device

@@ -227,8 +227,8 @@ class Companion(Protocol):
         """Called immediately after the run, however it ended. It may add facts to the event, or defer its end."""
 
 
-Accompanied = list[tuple[Companion, Any]]
-"""The companions of a run, each with what its `begin` returned."""
+Accompanied = list[tuple[str, Companion, Any]]
+"""The companions of a run, each with its name and what its `begin` returned."""
 
 
 class Companions:
@@ -240,7 +240,7 @@ class Companions:
 
     def __init__(self, guard: Guard, companions: Sequence[Companion]) -> None:
         self._guard = guard
-        self._named = [(f"companion {companion!r}", companion) for companion in companions]
+        self._named = [(f"companion {type(companion).__name__}", companion) for companion in companions]
 
     def __bool__(self) -> bool:
         return bool(self._named)
@@ -248,13 +248,13 @@ class Companions:
     def begin(self, run: RecordedRun) -> Accompanied:
         """Begin them immediately before a run."""
         begin = self._guard.begin
-        return [(companion, begin(name, companion.begin, run)) for name, companion in self._named]
+        return [(name, companion, begin(name, companion.begin, run)) for name, companion in self._named]
 
     def end(self, accompanied: Accompanied, run: RecordedRun) -> None:
         """End them immediately after the run."""
-        for companion, token in reversed(accompanied):
+        for name, companion, token in reversed(accompanied):
             if token is not FAILED:
-                self._guard.finish(f"companion {companion!r}", companion.end, token, run)
+                self._guard.finish(name, companion.end, token, run)
 
 
 class FreshObjects:
