@@ -48,7 +48,7 @@ class EmptyEvent:
 
 
 def empty_torch():
-    """A module in the place of torch, whose CUDA is initialized and does nothing."""
+    """A module in place of torch, whose CUDA is initialized and does nothing."""
     torch, stream = ModuleType("torch"), SimpleNamespace(device_index=0, cuda_stream=0)
     torch.Tensor, torch.nn = type("Tensor", (), {}), SimpleNamespace(Parameter=type("Parameter", (), {}))
     torch.cuda = SimpleNamespace(
