@@ -20,14 +20,15 @@ HEAD = """\
 # Compatibility
 
 This page lists the versions on which torchspan's tests ran. `make test-versions` runs the rows again, each in a separate environment
-(15 GB in `.venvs`), and writes their results here. Nothing ran on a GPU. A row contains the results of its date. If tests failed, the note
-gives the reason, and each of these tests passed after the fix, alone or with its file.
+(15 GB in `.venvs`), and writes their results here. None of these rows ran on a GPU: `make gpu` runs the tests on one, and [GPU](gpu.md) has the
+results. A row contains the results of its date. If tests failed, the note gives the reason, and each of these tests passed after the fix,
+alone or with its file.
 """
 
 TENSORRT = """\
 ## TensorRT
 
-All rows used TensorRT-RTX. torchspan has never been run with TensorRT proper, or on a GPU. The wheel `torch-tensorrt` 2.14 is tested with
+All rows used TensorRT-RTX. torchspan has never been run with TensorRT proper. The wheel `torch-tensorrt` 2.14 is tested with
 the libraries of TensorRT-RTX.
 """
 

@@ -51,6 +51,7 @@ DECLARED = (
     "pytest-xdist",
     "hypothesis",
     "jsonschema",
+    "onnx",
     "transformers",
     "hatchling",
 )
@@ -60,7 +61,19 @@ OF_TORCH_TENSORRT = ("editables", "dllist", "psutil", "numpy", "packaging", "typ
 
 ALONE = "tests/gpu"
 """Tests that measure: no others run at the same time."""
-FOLDERS = ("pipeline", "testing", "device", "dynamo", "adapters", "probes", "writer", "engine", "observers", "inputs")
+FOLDERS = (
+    "pipeline",
+    "plain",
+    "testing",
+    "device",
+    "dynamo",
+    "adapters",
+    "probes",
+    "writer",
+    "engine",
+    "observers",
+    "inputs",
+)
 """Folders of tests that the stand-in carries where there is no GPU."""
 
 FACTS = """

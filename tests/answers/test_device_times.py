@@ -74,7 +74,7 @@ def test_below_a_run_with_a_table_of_layers_are_the_slowest_and_the_rest_as_one_
     rows = [("conv1 + relu1", 6), ("fc", 2), *((f"layer {number}", 0.5) for number in range(8))]
     engine_run(recording, 0, 20, attributes=layer_table(*rows, omitted=3, omitted_ms=4))
     assert below_title()[1:] == [
-        "   Layers  median and share of 20 runs",
+        "   Layers  median and share of 20 runs, in which the host waited for the device",
         "             6.00 ms  38 %  conv1 + relu1",
         "             2.00 ms  12 %  fc",
         "              500 µs   3 %  layer 0",

@@ -367,7 +367,7 @@ def test_a_run_has_its_time_on_the_device_below_that_of_the_host_and_its_layers_
         "on the device\t12.0 ms, launched, still running",
         "own time\t4.00 ms",
         "start\t+ 0 ns",
-        "Layers",
+        "Layers, in runs that waited for the device",
         "layer\tmedian\tshare",
         f"{MARKUP}\t6.00 ms\t75 %",
         "fc\t2.00 ms\t25 %",

@@ -110,7 +110,7 @@ def layer_lines(spans: Iterable[Span], room: int) -> Iterator[str]:
     table = next(filter(None, map(layer_table, reversed(list(spans)))), None)
     if table is None:
         return
-    yield shorten(f"median and share of {plural(table.runs, 'run')}", room)
+    yield shorten(f"median and share of {plural(table.runs, 'run')}, in which the host waited for the device", room)
     for name, s, part in table.rows[:_MOST_LAYERS]:
         begin = f"{duration(s * 1e9):>9} {share(part, 1):>5}  "
         yield begin + shorten(name, room - len(begin))

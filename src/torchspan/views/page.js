@@ -479,7 +479,7 @@ function operatorsOf(span) {
 
 function layersOf(span) {
   const rows = (file.layers[span] || []).map(([name, s, share]) => [file.strings[name], duration(s * 1e9), `${Math.round(share * 100)} %`]);
-  return rows.length ? [element("h4", {}, "Layers"), table(["layer", "median", "share"], rows)] : [];
+  return rows.length ? [element("h4", {}, "Layers, in runs that waited for the device"), table(["layer", "median", "share"], rows)] : [];
 }
 
 function linkOf(traceId, spanId) {
