@@ -90,7 +90,11 @@ def test_below_a_block_graphs_are_regions_and_compiling_is_counted():
     assert (counted["torch.compile.region"], counted["aten.sin"], counted["aten.add.Tensor"]) == (1, 1, 1)
     assert block.attributes["torch.operators.suppressed"] > 10
     (region,) = [span for span in operators(trace) if span.name == "torch.operator torch.compile.region"]
-    assert children(trace, region) == ["aten.sin", "aten.add.Tensor"]
+    inside = children(trace, region)
+    if torch.__version__ < (2, 12):
+        # Dynamo looks up frames of its own in the first run of a region, as many as are new to it.
+        inside = [name for name in inside if name != "torch.compile.cache_lookup"]
+    assert inside == ["aten.sin", "aten.add.Tensor"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -16,6 +16,9 @@ from torchspan.inputs.written.documents import text_of
 
 tree_leaves = torch.utils._pytree.tree_leaves
 DYNAMIC = torch.export.Dim.DYNAMIC
+EXPORTS = pytest.mark.skipif(
+    torch.__version__ < (2, 14), reason="torch.export refuses dynamic shapes with `**kwargs` before 2.14"
+)
 # transformers 5.24 renamed the argument to "cache".
 CACHE = "past_key_values" if "past_key_values" in signature(LlamaForCausalLM.forward).parameters else "cache"
 
@@ -96,6 +99,7 @@ def test_a_cache_comes_out_of_a_file_without_values(observed, registered_cache):
     ]
 
 
+@EXPORTS
 def test_what_is_inferred_with_a_cache_exports(observed, registered_cache, model):
     observer = observed()
     program = torch.export.export(
@@ -120,6 +124,7 @@ def test_prefill_and_decode_of_a_generation_are_two_phases_of_its_profile(observ
     )
 
 
+@EXPORTS
 def test_a_decode_step_with_its_cache_is_exported_with_the_observed_ranges(observed, registered_cache, model):
     exported = observed().export(model)
     assert [each.kind for each in exported.findings] == ["opt", "optional"]
@@ -142,6 +147,7 @@ def test_a_cache_that_is_not_registered_is_a_finding_and_generates(observed):
     assert ("opaque", CACHE) in kinds(observed())
 
 
+@EXPORTS
 def test_what_is_inferred_without_a_cache_exports(observed, model):
     observer = observed(use_cache=False)
     program = torch.export.export(

@@ -359,7 +359,9 @@ def test_a_model_with_attention_runs_in_tensorrt_as_a_whole_without_a_gpu(instru
     assert attributes["torch_tensorrt.coverage"] == 1.0
     decomposed = ("torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default",)
     key = "torch_tensorrt.stand_in.decomposed_operators"
-    assert attributes.get(key) == (decomposed if route == "torch.compile" else None)
+    # 2.11 keeps a whole attention operator on no route: its decompositions have PyTorch's own (get_decompositions).
+    is_traced_to_the_device = VERSION < (2, 12) or route == "torch.compile"
+    assert attributes.get(key) == (decomposed if is_traced_to_the_device else None)
 
 
 @pytest.mark.parametrize("fast", [True, False], ids=["fast", "global"])

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch_tensorrt
 
+from pipeline.expected import since_2_13
 from support.tree import named
 from torchspan.inputs.observed.signatures import signature_of
 from torchspan.inputs.watched.compiled_limits import limits_of
@@ -46,7 +47,13 @@ def compiled():
     )
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["by surgery", "exported again"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(False, marks=since_2_13, id="by surgery"),
+        pytest.param(True, marks=since_2_13, id="exported again"),
+    ],
+)
 def loaded(request, tmp_path_factory):
     """Up to 8 rows of 4 numbers, saved in either way and loaded again."""
     path = str(tmp_path_factory.mktemp("limits") / "relu.ep")

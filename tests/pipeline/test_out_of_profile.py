@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch_tensorrt
 
+from pipeline.expected import since_2_13
 from support.tree import named
 from torchspan import TorchspanInstrumentor
 
@@ -82,6 +83,7 @@ def test_calls_are_counted_for_each_engine_of_a_model(instrument, exporter, metr
     assert metrics.values("torchspan.input.profile.calls", *keys) == {("ReLU", engines[0]): 2, ("ReLU", engines[1]): 3}
 
 
+@since_2_13
 def test_a_call_outside_the_profile_of_a_loaded_program_is_an_event_before_it_is_refused(
     instrument, events, metrics, tmp_path
 ):

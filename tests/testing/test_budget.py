@@ -69,8 +69,10 @@ def imported():
 
 
 @pytest.fixture
-def run(pytester):
+def run(pytester, request):
     """`run(text, *options)`: the lines that pytest prints of a file of tests, and how the tests ended."""
+    filters = request.config.getini("filterwarnings")  # older libraries warn of themselves
+    pytester.makeini("\n    ".join(["[pytest]\nfilterwarnings =", *filters]))
 
     def with_text(text, *options):
         pytester.path.joinpath("test_it.py").write_text(text, encoding="utf-8")
