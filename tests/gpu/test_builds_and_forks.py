@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of the device during a build, and a forked child after CUDA was initialized."""
 
-import pytest
 import torch
 
 import torchspan
@@ -9,7 +8,7 @@ from support import gpu_runs
 from support.forked import in_forked_child
 from torchspan import semconv
 
-pytestmark = pytest.mark.gpu
+pytestmark = gpu_runs.MARKS
 
 
 def test_the_peak_of_a_build_is_not_below_what_was_used_before_and_after(timed, exporter, figure):

@@ -9,9 +9,9 @@ import torch
 import torch_tensorrt
 
 from support import gpu_runs
-from torchspan import semconv
+from torchspan import device, semconv
 
-pytestmark = pytest.mark.gpu
+pytestmark = gpu_runs.MARKS
 EXECUTE, RUN_GRAPH = "torch_tensorrt.execute", "torch.run_graph"
 CAPTURE_S = 0.2
 
@@ -19,7 +19,7 @@ CAPTURE_S = 0.2
 @pytest.mark.parametrize("python", [True, False], ids=["the Python runtime", "the C++ runtime"])
 def test_cuda_graphs_of_the_runtime_give_the_same_outputs(timed, exporter, tracer, python):
     timed()
-    module = gpu_runs.compiled(use_python_runtime=python)
+    module = gpu_runs.compiled(python=python)
     x = gpu_runs.rows()
     expected = module(x)
     torch.cuda.synchronize()
@@ -86,3 +86,28 @@ def test_a_capture_in_another_thread_is_not_invalidated_while_runs_are_in_flight
     assert [total.item()] == counts
     runs = gpu_runs.arrived(exporter, RUN_GRAPH, 20)
     assert all(run.attributes[semconv.RUN_GRAPH_GPU_DURATION] > 0 for run in runs)
+
+
+def test_asking_for_free_memory_in_a_thread_of_torchspans_leaves_a_capture_valid():
+    """As the thread that samples the memory of the device during builds does."""
+    total, graph, side = torch.zeros(1, device="cuda"), torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    captures, answers = threading.Event(), []
+
+    def ask():
+        captures.wait()
+        answers.append(device.set_thread_local_capture())
+        answers.append(torch.cuda.mem_get_info()[0] > 0)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    with torch.cuda.stream(side):
+        graph.capture_begin(capture_error_mode="global")
+        captures.set()
+        thread.join()
+        total.add_(1)
+        graph.capture_end()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert answers == [True, True]
+    assert total.item() == 1

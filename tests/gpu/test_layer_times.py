@@ -3,7 +3,6 @@
 
 import statistics
 
-import pytest
 import torch
 from torch_tensorrt._features import tensorrt
 
@@ -11,7 +10,7 @@ import torchspan
 from support import gpu_runs
 from torchspan import semconv
 
-pytestmark = pytest.mark.gpu
+pytestmark = gpu_runs.MARKS
 EXECUTE, RUNS = "torch_tensorrt.execute", 20
 NAMES = semconv.LAYER_NAMES
 
@@ -37,7 +36,7 @@ def run(module, tracer, times):
 
 def test_the_times_of_the_layers_add_up_to_the_time_of_the_run(timed, exporter, tracer, figure):
     timed()
-    module = gpu_runs.compiled(use_python_runtime=True)
+    module = gpu_runs.compiled(python=True)
     exporter.clear()
     torchspan.layers(runs=RUNS)
     run(module, tracer, RUNS)
@@ -52,7 +51,7 @@ def test_the_times_of_the_layers_add_up_to_the_time_of_the_run(timed, exporter, 
 
 def test_afterwards_the_context_has_no_profiler_and_later_runs_report_nothing(timed, exporter, tracer):
     timed()
-    module = gpu_runs.compiled(use_python_runtime=True)
+    module = gpu_runs.compiled(python=True)
     torchspan.layers(runs=3)
     run(module, tracer, 3)
     gpu_runs.arrived(exporter, EXECUTE, 3)
@@ -64,7 +63,7 @@ def test_afterwards_the_context_has_no_profiler_and_later_runs_report_nothing(ti
 
 def test_a_profiler_of_the_program_gets_every_report_and_stays(timed, exporter, tracer):
     timed()
-    module = gpu_runs.compiled(use_python_runtime=True)
+    module = gpu_runs.compiled(python=True)
     own = Counting()
     gpu_runs.context_of(module).profiler = own
     run(module, tracer, 1)

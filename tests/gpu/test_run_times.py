@@ -11,7 +11,7 @@ import torchspan
 from support import gpu_runs
 from torchspan import semconv
 
-pytestmark = pytest.mark.gpu
+pytestmark = gpu_runs.MARKS
 EXECUTE, RUN_GRAPH = "torch_tensorrt.execute", "torch.run_graph"
 OF_ENGINE, OF_GRAPH = semconv.EXECUTE_GPU_DURATION, semconv.RUN_GRAPH_GPU_DURATION
 RUNTIMES = pytest.mark.parametrize("python", [True, False], ids=["the Python runtime", "the C++ runtime"])
@@ -25,7 +25,7 @@ def near(oracle):
 @RUNTIMES
 def test_the_time_of_an_engine_is_that_from_its_first_kernel_to_its_last(timed, exporter, tracer, figure, python):
     timed()
-    module = gpu_runs.compiled(use_python_runtime=python)
+    module = gpu_runs.compiled(python=python)
     x = gpu_runs.rows()
     with tracer.start_as_current_span("request"), gpu_runs.profiled() as profile, gpu_runs.busy_device() as stream:
         module(x)
@@ -53,7 +53,7 @@ def test_the_time_of_a_compiled_graph_is_that_from_its_first_kernel_to_its_last(
 @RUNTIMES
 def test_the_time_is_not_more_than_a_synchronized_clock_says(timed, exporter, tracer, figure, python):
     timed()
-    module = gpu_runs.compiled(use_python_runtime=python)
+    module = gpu_runs.compiled(python=python)
     x = gpu_runs.rows()
     torch.cuda.synchronize()
     start = time.perf_counter()

@@ -6,6 +6,7 @@ import gc
 import time
 import warnings
 
+import pytest
 import torch
 
 from torchspan import semconv
@@ -14,13 +15,16 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what the library warns of while it is imported is its own
     import torch_tensorrt
 
+VERSION = tuple(int(part) for part in torch_tensorrt.__version__.split(".")[:2])
+MARKS = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
+"""Libraries warn of what they find on a GPU, such as Inductor of TensorFloat32 (`_warn_tf32_disabled`)."""
 EVERY_RUN = {"sample_execute_per_second": 1_000_000}
 """Settings: no run is folded."""
 LIMIT_S = 60
 """How long spans may take to arrive; the device needs milliseconds."""
 SLEEP_CYCLES = 50_000_000
 """About 30 ms on the device: what a program queues there before a run, so that the run waits on the device and not for the host."""
-ROWS, WIDTH = 16_384, 2_048
+ROWS, WIDTH = 32_768, 2_048
 
 
 class Wide(torch.nn.Module):
@@ -42,8 +46,21 @@ def rows():
     return torch.linspace(-1, 1, ROWS * WIDTH, device="cuda").reshape(ROWS, WIDTH)
 
 
-def compiled(**settings):
-    """`Wide` with its engine, which has run, so that the next run is like all later ones."""
+def compiled(*, python=None):
+    """`Wide` with its engine, which has run, so that the next run is like all later ones.
+
+    python: Whether Torch-TensorRT's Python runtime runs the engine; None for the library's own choice. The test is skipped where
+        the library does not do so: since 2.13 it takes the C++ runtime where there is one (`use_python_runtime`, "has no effect").
+    """
+    settings = {}
+    if python is not None:
+        has_cpp = torch_tensorrt.ENABLED_FEATURES.torch_tensorrt_runtime
+        can_choose = has_cpp and VERSION < (2, 13)
+        if can_choose:
+            settings["use_python_runtime"] = python
+        elif python == has_cpp:
+            runtime = "C++" if has_cpp else "Python"
+            pytest.skip(f"Torch-TensorRT {torch_tensorrt.__version__} takes the {runtime} runtime here")
     model = Wide().eval().cuda()
     module = torch_tensorrt.compile(model, ir="dynamo", inputs=[rows()], min_block_size=1, **settings)
     for _ in range(3):
@@ -113,9 +130,9 @@ def profiled():
 
 def context_of(module):
     """The execution context of the only engine of a module with Torch-TensorRT's Python runtime."""
-    (context,) = {
-        id(each.context): each.context for each in module.modules() if getattr(each, "context", None) is not None
-    }.values()
+    holders = [holder for each in module.modules() for holder in (each, getattr(each, "engine", None))]
+    contexts = [context for holder in holders if (context := getattr(holder, "context", None)) is not None]
+    (context,) = {id(context): context for context in contexts}.values()
     return context
 
 
