@@ -421,7 +421,7 @@ def refused_twice(run, engine, caplog):
 def test_an_engine_of_the_cpp_runtime_has_no_context(run, caplog):
     engine = type("ScriptObject", (), {"name": "first_engine", "run": lambda self: True})()
     assert refused_twice(run, engine, caplog) == (
-        "Torch-TensorRT's C++ runtime does not hand out its execution context; use the Python runtime."
+        "Torch-TensorRT's C++ runtime does not hand out its execution context."
     )
 
 

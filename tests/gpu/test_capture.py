@@ -88,7 +88,7 @@ def test_a_capture_in_another_thread_is_not_invalidated_while_runs_are_in_flight
     assert all(run.attributes[semconv.RUN_GRAPH_GPU_DURATION] > 0 for run in runs)
 
 
-def test_asking_for_free_memory_in_a_thread_of_torchspans_leaves_a_capture_valid():
+def test_a_capture_stays_valid_while_another_thread_asks_for_the_free_memory():
     """As the thread that samples the memory of the device during builds does."""
     total, graph, side = torch.zeros(1, device="cuda"), torch.cuda.CUDAGraph(), torch.cuda.Stream()
     torch.cuda.synchronize()

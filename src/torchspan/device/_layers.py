@@ -253,7 +253,7 @@ def _context(run: RecordedRun) -> tuple[Any, str | None]:
     fields = reading.instance_dict(run.runner)
     field = "_context" if "_context" in fields else "context"
     if field not in fields:
-        return None, "Torch-TensorRT's C++ runtime does not hand out its execution context; use the Python runtime"
+        return None, "Torch-TensorRT's C++ runtime does not hand out its execution context"
     uses_graphs = reading.loaded("torch_tensorrt.runtime", "get_cudagraphs_mode")
     if uses_graphs is not None and uses_graphs():
         return None, "Torch-TensorRT replays CUDA graphs, which report nothing; turn them off for these runs"

@@ -51,7 +51,8 @@ _RUN = (
             describe=execution.execute,
             arguments=Arguments(names=("input_tensors", "engine"), engine=1, inputs=0),
         ),
-        since=(2, 13),  # up to 2.12 the C++ runtime alone has it: it is hooked there, and not missed without that runtime
+        # Up to 2.12 the C++ runtime alone has it: it is hooked with that runtime, and not missed without.
+        since=(2, 13),
         why="one run of one engine: the operator that modules, recompiled programs and reloaded programs call; its "
         "Python entry is replaced (torch._ops), so graphs do not break and fake tensors are left alone",
     ),
