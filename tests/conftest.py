@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 import torchspan.testing
 from support import summaries as summaries_of
 from support.emitted import EMITTED
-from support.gpu import ON_GPU, VARIABLES, Gpu
+from support.gpu import ON_GPU, Gpu, import_torch_tensorrt
 from support.metrics import Metrics
 from support.needs import Needs
 from support.run_log import RunLog
@@ -26,10 +26,12 @@ from torchspan import TorchspanInstrumentor, _settings, native
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
 os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="torchspan-tests-")
-for variable in [name for name in os.environ if name.startswith(("TORCHSPAN_", "OTEL_")) and name not in VARIABLES]:
+for variable in [name for name in os.environ if name.startswith(("TORCHSPAN_", "OTEL_"))]:
     del os.environ[variable]
 os.environ["XDG_CACHE_HOME"] = str(Path(tempfile.tempdir, "cache"))  # the stand-in keeps engines there
-if not ON_GPU:
+if ON_GPU:
+    import_torch_tensorrt()
+else:
     torchspan.testing.without_gpu()
 
 

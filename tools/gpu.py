@@ -272,10 +272,9 @@ def run(wheels, named, *, rehearse):
     REPORTS.mkdir(parents=True)
     figures = REPORTS / "figures.jsonl"
     environment = {**os.environ, "PATH": f"{python.parent}{os.pathsep}{os.environ.get('PATH', '')}", "PYTHONUTF8": "1"}
-    environment["TORCHSPAN_GPU_FIGURES"] = str(figures)
-    if not rehearse:
-        environment["TORCHSPAN_TEST_GPU"] = "1"
-    ran = [run_tests(python, *group, environment) for group in groups(named)]
+    environment["TEST_GPU_FIGURES"] = str(figures)
+    on_gpu = {} if rehearse else {"oracles": {"TEST_GPU": "1"}, "with the stand-in elsewhere": {"TEST_GPU": "suite"}}
+    ran = [run_tests(python, *group, {**environment, **on_gpu.get(group[0], {})}) for group in groups(named)]
     print("gpu: benchmarks", flush=True)
     bench = subprocess.run(
         [python, "benchmarks/device.py"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False

@@ -7,6 +7,8 @@ import warnings
 
 import pytest
 
+from support.gpu import ON_GPU
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what the libraries warn of while they are imported is theirs
     import torch
@@ -14,6 +16,17 @@ with warnings.catch_warnings():
     from torch_tensorrt.dynamo import _compiler
     from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
     from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tensors_on_the_gpu():
+    """On a GPU, tensors and modules are made there. The stand-in keeps them on the CPU."""
+    if not ON_GPU:
+        yield
+        return
+    torch.set_default_device("cuda")
+    yield
+    torch.set_default_device(None)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,8 @@ import tensorrt_rtx
 import torch
 import torch_tensorrt
 
+from support.gpu import ON_GPU
+
 VERSION = tuple(int(part) for part in torch_tensorrt.__version__.split(".")[:2])
 
 
@@ -25,7 +27,7 @@ def by_version(values):
 
 
 KEEP = {"torchspan.keep": True}
-STAND_IN = {"torchspan.stand_in": True}
+STAND_IN = {} if ON_GPU else {"torchspan.stand_in": True}
 
 VERSIONS = {
     "torch.version": torch.__version__,

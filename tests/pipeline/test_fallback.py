@@ -348,6 +348,7 @@ ROUTES = {
 }
 
 
+@pytest.mark.stand_in_only("the operator is the variant for the CPU")
 @pytest.mark.parametrize("route", ROUTES)
 @torch.no_grad()
 def test_a_model_with_attention_runs_in_tensorrt_as_a_whole_without_a_gpu(instrument, exporter, route):
@@ -364,6 +365,7 @@ def test_a_model_with_attention_runs_in_tensorrt_as_a_whole_without_a_gpu(instru
     assert attributes.get(key) == (decomposed if is_traced_to_the_device else None)
 
 
+@pytest.mark.stand_in_only("the operator is the variant for the CPU")
 @pytest.mark.parametrize("fast", [True, False], ids=["fast", "global"])
 @torch.no_grad()
 def test_an_attention_operator_without_a_converter_is_named(instrument, exporter, monkeypatch, fast):

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests do on a real GPU: `make gpu` names it in TORCHSPAN_TEST_GPU, and the file for figures in TORCHSPAN_GPU_FIGURES.
+"""What tests do on a real GPU: `make gpu` names it in TEST_GPU, and the file for figures in TEST_GPU_FIGURES.
 
 Without that, tests marked `gpu` are skipped; with it, those marked `stand_in_only`. The reason of each is in the report.
 """
 
+import importlib
 import json
 import os
+import warnings
 from pathlib import Path
 
 import pytest
 
-VARIABLES = ("TORCHSPAN_TEST_GPU", "TORCHSPAN_GPU_FIGURES")
-"""The suite keeps them for its workers, unlike torchspan's own."""
-ON_GPU = os.environ.get("TORCHSPAN_TEST_GPU") == "1"
-FIGURES = os.environ.get("TORCHSPAN_GPU_FIGURES", "")
+SUITE = "suite"
+"""The value for the tests that the stand-in carries elsewhere. `1` is for those marked `gpu`."""
+ON_GPU = os.environ.get("TEST_GPU") in {"1", SUITE}
+FIGURES = os.environ.get("TEST_GPU_FIGURES", "")
 
 
 class Gpu:
@@ -26,6 +28,23 @@ class Gpu:
             pytest.skip(f"on the stand-in only: {only.args[0]}")
         if not ON_GPU and item.get_closest_marker("gpu") is not None:
             pytest.skip("needs an NVIDIA GPU: `make gpu` runs it on a machine that has one")
+
+
+def import_torch_tensorrt():
+    """In the suite on a GPU: import it with its Python runtime, which the stand-in has too and tests look into.
+
+    Torch-TensorRT takes the C++ runtime where it finds the library (torch_tensorrt/_features.py).
+    """
+    if os.environ.get("TEST_GPU") != SUITE:
+        return
+    isfile = os.path.isfile
+    os.path.isfile = lambda path: "libtorchtrt" not in str(path) and isfile(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what the library warns of while it is imported is its own
+            importlib.import_module("torch_tensorrt")
+    finally:
+        os.path.isfile = isfile
 
 
 def record_figure(name, measured, oracle, unit, bound, *, is_met):
