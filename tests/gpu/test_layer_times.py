@@ -75,3 +75,34 @@ def test_a_profiler_of_the_program_gets_every_report_and_stays(timed, exporter, 
     assert gpu_runs.context_of(module).profiler is own
     run(module, tracer, 1)
     assert own.reports == 5 * of_one_run
+
+
+def test_layers_of_a_context_that_the_program_made_add_up_to_its_time(timed, exporter, tracer, figure):
+    timed()
+    x, module = gpu_runs.rows(), gpu_runs.compiled()
+    (plan,) = [child.serialized_engine for child in module.modules() if hasattr(child, "serialized_engine")]
+    engine = tensorrt.Runtime(tensorrt.Logger(tensorrt.Logger.ERROR)).deserialize_cuda_engine(plan)
+    context, output = engine.create_execution_context(), torch.empty_like(x)
+    names = [engine.get_tensor_name(index) for index in range(engine.num_io_tensors)]
+    for name in names:
+        is_input = engine.get_tensor_mode(name) == tensorrt.TensorIOMode.INPUT
+        if is_input:
+            context.set_input_shape(name, tuple(x.shape))
+        context.set_tensor_address(name, (x if is_input else output).data_ptr())
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    stream = torch.cuda.current_stream()
+    took_ms = []
+    torchspan.layers(runs=RUNS)
+    with tracer.start_as_current_span("request"):
+        for _ in range(RUNS):
+            start.record(stream)
+            assert context.execute_async_v3(stream.cuda_stream)
+            end.record(stream)
+            torch.cuda.synchronize()
+            took_ms.append(start.elapsed_time(end))
+    torch.testing.assert_close(output, module(x))
+    runs = [span for span in exporter.get_finished_spans() if span.name == "tensorrt.execute"]
+    (table,) = [span.attributes for span in runs if NAMES in span.attributes]
+    layers_ms = (sum(table[semconv.LAYER_DURATIONS]) + table.get(semconv.LAYERS_OMITTED_DURATION, 0)) * 1000
+    run_ms = statistics.median(took_ms)
+    figure("sum of the layers of a plain context: CUDA events", layers_ms, run_ms, "ms", (run_ms * 0.7, run_ms * 1.05))
