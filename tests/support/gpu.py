@@ -31,7 +31,7 @@ class Gpu:
 
 
 def import_torch_tensorrt():
-    """In the suite on a GPU: import it with its Python runtime, which the stand-in has too and tests look into.
+    """In the suite on a GPU: import it with its Python runtime, which the stand-in has too, and whose objects tests read.
 
     Torch-TensorRT takes the C++ runtime where it finds the library (torch_tensorrt/_features.py).
     """

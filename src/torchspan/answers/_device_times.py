@@ -113,7 +113,7 @@ def layer_lines(spans: Iterable[Span], room: int) -> Iterator[str]:
     yield shorten(f"median and share of {plural(table.runs, 'run')}, in which the host waited for the device", room)
     for name, s, part in table.rows[:_MOST_LAYERS]:
         begin = f"{duration(s * 1e9):>9} {share(part, 1):>5}  "
-        yield begin + shorten(name, room - len(begin))
+        yield shorten(begin + shorten(name, room - len(begin)), room)
     rest = table.rows[_MOST_LAYERS:]
     count = len(rest) + table.omitted
     if count:
