@@ -19,9 +19,9 @@ pytestmark = pytest.mark.stand_in_only("the stand-in runs the engines")
 EXECUTE = "torch_tensorrt.execute"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def module():
-    """A compiled net, and its input."""
+    """A compiled net, and its input. Up to 2.12 it keeps the streams of its first run, which are those of one device."""
     x = models.image()
     with torch.no_grad():
         return torch_tensorrt.compile(models.seeded(models.Fallback), ir="dynamo", inputs=[x], min_block_size=1), x

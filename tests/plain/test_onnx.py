@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorRT-RTX as a program uses it that has no Torch-TensorRT: ONNX models parsed and built for real."""
 
+from importlib.metadata import version
+
 import pytest
 
 from support.child import below, run
+from support.gpu import ON_GPU
 from support.tree import BUILDER, POSITIVE, TEXT, S, assert_trees
 
 VERSIONS = {"tensorrt.package": "tensorrt_rtx", "tensorrt.version": "<this one>"}
@@ -264,6 +267,10 @@ def test_a_failed_build_says_which_logger_has_the_reason_that_torchspan_cannot_r
     assert build.events == []
 
 
+@pytest.mark.skipif(
+    version("tensorrt_rtx").startswith("1.4.") and not ON_GPU,
+    reason="without a driver, the last error of TensorRT-RTX 1.4 is that of the CUDA runtime (upstream)",
+)
 def test_what_a_logger_of_the_program_gets_during_a_build_are_events_of_it(result):
     (build,) = below(result.spans, "own logger")[1:]
     reason = (
