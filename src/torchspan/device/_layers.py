@@ -156,6 +156,11 @@ _REQUESTS: dict[str, LayerRequest] = {}
 """By the names of engines."""
 
 
+_ATTACHED: dict[int, RecordedRun] = {}
+"""The runs with a profiler of torchspan, by the addresses of their contexts."""
+in_each_child(_ATTACHED.clear)
+
+
 def request_layers(name: str, runs: int) -> None:
     """Time the layers of the engines of this name, from now on. Replaces an earlier request for the name."""
     _REQUESTS.pop(name, None)
@@ -181,16 +186,10 @@ class LayerTimes:
     """
 
     def __init__(self, setting: str) -> None:
-        self._attached: dict[int, RecordedRun] = {}
-        """The runs by the addresses of their contexts."""
         _REQUESTS.clear()
         if setting != "off":
             name, _, runs = setting.rpartition(":")
             request_layers(name, int(runs))
-        in_each_child(self._begin_child)
-
-    def _begin_child(self) -> None:
-        self._attached.clear()
 
     def begin(self, run: RecordedRun) -> TimedRun | None:
         """See `Companion`."""
@@ -203,14 +202,14 @@ class LayerTimes:
             return None
         context, why_not = _context(run)
         # One step, because two threads may run it at once.
-        if context is not None and not _is_capturing() and self._attached.setdefault(id(context), run) is run:
+        if context is not None and not _is_capturing() and _ATTACHED.setdefault(id(context), run) is run:
             try:
                 if context.enqueue_emits_profile:
                     return TimedRun(context, _attached_to(context), request, samples)
                 why_not = "enqueue_emits_profile of its execution context is False; set it to True"
             except Exception as error:
                 why_not = f"its execution context takes no profiler ({reading.class_name(type(error))})"
-            self._attached.pop(id(context), None)
+            _ATTACHED.pop(id(context), None)
         if why_not is not None:
             request.refuse(name, samples, why_not)
         return None
@@ -223,7 +222,7 @@ class LayerTimes:
         try:
             profiler.detach(context)
         finally:
-            self._attached.pop(id(context), None)
+            _ATTACHED.pop(id(context), None)
             samples.add(profiler)
         if samples.runs >= request.runs or samples.count >= TIMES_LIMIT:
             samples.is_complete = True
