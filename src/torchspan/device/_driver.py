@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 
 _THREAD_LOCAL = 1
@@ -18,6 +17,8 @@ def set_thread_local_capture() -> bool:
     for the same reason (`torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp`, `CUDAStreamCaptureModeGuard`). The library is loaded
     already where a program has initialized CUDA.
     """
+    import ctypes  # 2 ms, and a program without a GPU never comes here
+
     mode = ctypes.c_int(_THREAD_LOCAL)
     try:
         driver = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
