@@ -10,6 +10,7 @@ import sys
 
 NAMES = (
     "semantic_conventions",
+    "registry",
     "privacy_page",
     "settings_page",
     "metrics_page",

@@ -7,7 +7,7 @@
 import sys
 from pathlib import Path
 
-from generate_semantic_conventions import section, values
+from generate_semantic_conventions import section, stability, values
 from generated_page import cell, write_or_check
 from torchspan import semconv
 
@@ -21,7 +21,8 @@ torchspan records these metrics through OpenTelemetry's metrics API. They need a
 `OTEL_METRICS_EXPORTER`. In code, pass `meter_provider` to `torchspan.instrument()`, or set the global meter provider. Sampling of spans
 does not affect metrics: every compilation and every run of an engine counts.
 
-Names, units and attributes are a contract: each change has a changelog entry. The number of values of each attribute is bounded. The
+Names, units and attributes are a contract: each change has a changelog entry, and what is `stable` does not change:
+[Stability](stability.md). The number of values of each attribute is bounded. The
 instrumentation scope is `{semconv.SCOPE_NAME}`, the schema `{semconv.SCHEMA_URL}`.
 
 A process and each process that it forks record only their own metrics; for a total, sum over `service.instance.id`.
@@ -70,10 +71,12 @@ def document():
 
 def metrics():
     """The table of metrics."""
-    lines = ["## Instruments", "", "| metric | instrument | unit | attributes | meaning |", "|---|---|---|---|---|"]
+    lines = ["## Instruments", "", "| metric | instrument | unit | stability | attributes | meaning |"]
+    lines.append("|---|---|---|---|---|---|")
     for metric in semconv.METRICS:
         instrument, attributes = metric.instrument.replace("_", " "), ", ".join(f"`{key}`" for key in metric.attributes)
-        lines.append(f"| `{metric}` | {instrument} | `{metric.unit}` | {attributes} | {cell(metric.brief)} |")
+        facts = f"`{metric}` | {instrument} | `{metric.unit}` | {stability(metric)}"
+        lines.append(f"| {facts} | {attributes} | {cell(metric.brief)} |")
     return "\n".join([*lines, ""])
 
 

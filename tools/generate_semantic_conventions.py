@@ -22,11 +22,16 @@ This page lists every span and every attribute that torchspan emits. [Metrics](m
 contract: each change has a changelog entry. The test suite compares these tables, types included, with everything that torchspan emits in
 the tests: everything that is emitted must be in a table, and everything in a table must be emitted.
 
+`torchspan registry FOLDER` writes these tables as a registry in OpenTelemetry's format, which
+[Weaver](https://github.com/open-telemetry/weaver) reads.
+
 All spans and metrics have the instrumentation scope `{semconv.SCOPE_NAME}` and the schema `{semconv.SCHEMA_URL}`.
 Keys that do not start with `torchspan.`, `torch.`, `torch_tensorrt.` or `tensorrt.` are those of the OpenTelemetry semantic conventions of
 that version. Durations are in seconds, sizes in bytes.
 
 - **type**: for a string, the type is followed by the kind of text that it may contain. [Privacy](../explanation/privacy.md) describes each kind.
+- **stability**: a name that is `stable` keeps its type and its meaning: [Stability](stability.md). A name in `development` may change in any
+  version. OpenTelemetry decides about its own keys.
 - **seen by samplers**: `yes` if the attribute is set when the span starts, provided that its value is known by then.
 """
 
@@ -79,13 +84,23 @@ def span_name(each):
     return f"{each.name} <target>" if each.has_target else each.name
 
 
+def is_own(row):
+    """Whether a key is torchspan's, and not one of OpenTelemetry's."""
+    return row.startswith(semconv.NAMESPACES)
+
+
+def stability(row):
+    """`stable` or `development`, of an attribute, a metric or a phase."""
+    return "stable" if row.stable else "development"
+
+
 def spans():
     """The table of spans, in the order of a compilation."""
-    lines = ["## Spans", "", "| span | what it is |", "|---|---|"]
+    lines = ["## Spans", "", "| span | stability | what it is |", "|---|---|---|"]
     for each in phase.SPANS:
         nested = " If such work is nested, only the outermost has a span." if each.collapses else ""
         keep = "" if each.keep or each.folded is None else " Rate-limited; does not have `torchspan.keep`."
-        lines.append(f"| `{span_name(each)}` | {each.brief}{nested}{keep} |")
+        lines.append(f"| `{span_name(each)}` | {stability(each)} | {each.brief}{nested}{keep} |")
     return "\n".join([*lines, ""])
 
 
@@ -93,15 +108,16 @@ def section(title, attributes, description=None, *, on_spans=True):
     """A table of attributes under a heading. on_spans: whether it shows which of them a sampler sees."""
     lines = [f"## {title}", "", *([description, ""] if description else [])]
     lines += (
-        ["| attribute | type | seen by samplers | meaning |", "|---|---|---|---|"]
+        ["| attribute | type | stability | seen by samplers | meaning |", "|---|---|---|---|---|"]
         if on_spans
-        else ["| attribute | type | meaning |", "|---|---|---|"]
+        else ["| attribute | type | stability | meaning |", "|---|---|---|---|"]
     )
     for attribute in attributes:
         at_start = f" {'yes' if attribute.at_start else ''} |" if on_spans else ""
         meaning = attribute.brief.replace("|", "\\|")
         kind = "" if attribute.kind is None else f", {attribute.kind.title}"
-        lines.append(f"| `{attribute}` | {attribute.type}{kind} |{at_start} {meaning} |")
+        state = stability(attribute) if is_own(attribute) else "OpenTelemetry's"
+        lines.append(f"| `{attribute}` | {attribute.type}{kind} | {state} |{at_start} {meaning} |")
     return "\n".join([*lines, ""])
 
 

@@ -56,6 +56,8 @@ class Phase:
             up, such work gets no span and is counted on the span around it. Details have a smaller share, which leaves
             the rest of the budget to more important spans.
         folded: The keys under which the span around the work counts it if a rate limit left it without a span.
+        stable: The name of the spans and what they stand for do not change: see docs/reference/stability.md. Otherwise
+            they are in development.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Phase:
     is_long: bool = False
     room: float = 1.0
     folded: Folded | None = None
+    stable: bool = False
 
     def __reduce__(self) -> Any:
         """A copy, also in another process, is the phase itself: phases are compared by identity."""
@@ -85,12 +88,14 @@ COMPILE_FRAME = Phase(
     "One frame that `torch.compile` compiles or gives up on: a function of the program, or the rest of a function "
     "after a graph break. The backend's work lies below this span.",
     is_long=True,
+    stable=True,
 )
 COMPILE_BACKWARD = Phase(
     "torch.compile_backward",
     "The compilation of one backward graph of `torch.compile`, when the graph first runs. The span has a link to the "
     "span of the forward frame.",
     is_long=True,
+    stable=True,
 )
 COMPILE_PHASE = Phase(
     "torch.compile_phase",
@@ -103,12 +108,14 @@ COMPILE_WAIT = Phase(
     "torch.compile_wait",
     "A thread's wait for another thread's compilation: Dynamo compiles in one thread at a time. Emitted at the end of "
     "a wait of at least 1 ms, with links to the compilations that ran meanwhile.",
+    stable=True,
 )
 COMPILE_WORKER = Phase(
     "torch.compile_worker",
     "Work that a compilation leaves to one of Inductor's threads or processes. For a process, the span lasts from the "
     "submission of the work to its result.",
     room=_INSIDE,
+    stable=True,
 )
 RUN_GRAPH = Phase(
     "torch.run_graph",
@@ -117,18 +124,21 @@ RUN_GRAPH = Phase(
     keep=False,
     room=_DETAIL,
     folded=Folded.below("torch.run_graph"),
+    stable=True,
 )
 COMPILE = Phase(
     "torch_tensorrt.compile",
     "One compilation by Torch-TensorRT, from the entry point that the user called to the compiled module.",
     collapses=True,
     is_long=True,
+    stable=True,
 )
 CONVERT_TO_ENGINE = Phase(
     "torch_tensorrt.convert_to_engine",
     "The conversion of a whole model to the bytes of one TensorRT engine, without a compiled module around it.",
     collapses=True,
     is_long=True,
+    stable=True,
 )
 REFIT = Phase(
     "torch_tensorrt.refit",
@@ -143,6 +153,7 @@ EXPORT = Phase(
     "torch.export",
     "`torch.export.export`, called by Torch-TensorRT or by the program itself.",
     collapses=True,
+    stable=True,
 )
 EXPORT_CAPTURE = Phase(
     "torch.export.capture",
@@ -161,7 +172,7 @@ EXPORT_DECOMPOSE = Phase(
 )
 LOWER_PRE_EXPORT = Phase("torch_tensorrt.lower.pre_export", "Lowering passes that run before decomposition.")
 DECOMPOSE = Phase("torch_tensorrt.decompose", "The decomposition of the graph into operators that converters know.")
-LOWER = Phase("torch_tensorrt.lower", "Lowering passes that run after decomposition.")
+LOWER = Phase("torch_tensorrt.lower", "Lowering passes that run after decomposition.", stable=True)
 PASS = Phase(
     "torch_tensorrt.pass",
     "One lowering pass. It is a span only at detail `passes`; callbacks and observers receive it at every detail.",
@@ -171,14 +182,19 @@ PASS = Phase(
 PARTITION = Phase(
     "torch_tensorrt.partition",
     "The partitioning of the graph into the parts that run in TensorRT and the parts that run in PyTorch.",
+    stable=True,
 )
 CONVERT = Phase(
     "torch_tensorrt.convert",
     "The conversion of one subgraph to one TensorRT engine.",
     collapses=True,
+    stable=True,
 )
 CACHE_LOOKUP = Phase(
-    "torch_tensorrt.engine_cache.lookup", "An engine-cache lookup, including the refit after a hit.", room=_INSIDE
+    "torch_tensorrt.engine_cache.lookup",
+    "An engine-cache lookup, including the refit after a hit.",
+    room=_INSIDE,
+    stable=True,
 )
 CACHE_INSERT = Phase(
     "torch_tensorrt.engine_cache.insert", "The insertion of a new engine into the engine cache.", room=_INSIDE
@@ -190,7 +206,7 @@ CONSTRUCT_NETWORK = Phase(
     room=_INSIDE,
 )
 BUILD_ENGINE = Phase(
-    "tensorrt.build_engine", "The build of one network by TensorRT's builder.", is_long=True, room=_BUILD
+    "tensorrt.build_engine", "The build of one network by TensorRT's builder.", is_long=True, room=_BUILD, stable=True
 )
 BUILD_PHASE = Phase(
     "tensorrt.build_phase",
@@ -212,6 +228,7 @@ EXECUTE = Phase(
     "ends.",
     keep=False,
     folded=Folded.below("torch_tensorrt.execute"),
+    stable=True,
 )
 RUN_CONTEXT = Phase(
     "tensorrt.execute",
@@ -219,6 +236,7 @@ RUN_CONTEXT = Phase(
     "working when the span ends.",
     keep=False,
     folded=Folded.below("tensorrt.execute"),
+    stable=True,
 )
 OBSERVED = Phase(
     "torchspan.observed",
@@ -257,6 +275,7 @@ PROGRESS = Phase(
     "span, of zero length, marks the start of work. A file of `torchspan_file` contains it for work that may take "
     "minutes; the file of `torchspan run` contains it for each span with `torchspan.keep` and for the first run of "
     "each engine.",
+    stable=True,
 )
 
 ENTRIES: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, SAVE, LOAD)

@@ -17,6 +17,7 @@ from torchspan.cli.demo import DemoCommand
 from torchspan.cli.doctor import DoctorCommand
 from torchspan.cli.inputs import InputsCommand
 from torchspan.cli.probes import ProbesCommand
+from torchspan.cli.registry import RegistryCommand
 from torchspan.cli.run import RunCommand
 from torchspan.cli.show import ShowCommand
 from torchspan.cli.watch import WatchCommand
@@ -32,6 +33,7 @@ COMMANDS: dict[str, Command] = {
     "doctor": DoctorCommand(),
     "probes": ProbesCommand(),
     "inputs": InputsCommand(),
+    "registry": RegistryCommand(),
 }
 """Every command by its word, in the order of the help."""
 

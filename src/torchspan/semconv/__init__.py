@@ -42,6 +42,9 @@ from torchspan.semconv.torchspan import *
 SCOPE_NAME = "torchspan"
 """The instrumentation scope of every span and metric."""
 
+NAMESPACES = ("torchspan.", "torch.", "torch_tensorrt.", "tensorrt.")
+"""What torchspan's own names begin with. Other names are those of the OpenTelemetry conventions."""
+
 ATTRIBUTES: tuple[Attribute, ...] = tuple(
     row
     for module in (_torchspan, _input_limits, _opentelemetry, _torch, _torch_tensorrt, _tensorrt)

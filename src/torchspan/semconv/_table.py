@@ -28,9 +28,11 @@ class Attribute(str):
         at_start: A sampler sees the value if it is known when the span starts.
         metric: Only measurements carry the key, no span does.
         resource: Resources carry the key, and spans only if `on` contains their phases.
+        stable: The key, its type and its meaning do not change: see docs/reference/stability.md. Otherwise the key is in
+            development.
     """
 
-    __slots__ = ("at_start", "brief", "events", "kind", "metric", "on", "resource", "type")
+    __slots__ = ("at_start", "brief", "events", "kind", "metric", "on", "resource", "stable", "type")
 
     type: AttributeType
     brief: str
@@ -40,6 +42,7 @@ class Attribute(str):
     at_start: bool
     metric: bool
     resource: bool
+    stable: bool
 
     def __new__(
         cls,
@@ -52,6 +55,7 @@ class Attribute(str):
         at_start: bool = False,
         metric: bool = False,
         resource: bool = False,
+        stable: bool = False,
     ) -> Self:
         if (kind is not None) != type.startswith("string"):
             raise ValueError(
@@ -60,21 +64,23 @@ class Attribute(str):
         self = super().__new__(cls, key)
         self.type, self.brief, self.on, self.at_start = type, brief, on, at_start
         self.events = (event,) if isinstance(event, str) else event
-        self.kind, self.metric, self.resource = kind, metric, resource
+        self.kind, self.metric, self.resource, self.stable = kind, metric, resource, stable
         return self
 
 
-def folded(of: Phase, *, count: str, total: str, longest: str) -> tuple[Attribute, Attribute, Attribute]:
-    """The rows of the keys that `of` declares for its work without a span. The other arguments are their briefs.
+def folded(
+    of: Phase, *, count: str, total: str, longest: str, stable: bool = False
+) -> tuple[Attribute, Attribute, Attribute]:
+    """The rows of the keys that `of` declares for its work without a span. `count`, `total` and `longest` are their briefs.
 
     Raises ValueError for a phase that declares no such keys.
     """
     if of.folded is None:
         raise ValueError(f"{of.name} does not declare keys for folded work")
     return (
-        Attribute(of.folded.number, "int", count),
-        Attribute(of.folded.duration_sum, "double", total),
-        Attribute(of.folded.duration_max, "double", longest),
+        Attribute(of.folded.number, "int", count, stable=stable),
+        Attribute(of.folded.duration_sum, "double", total, stable=stable),
+        Attribute(of.folded.duration_max, "double", longest, stable=stable),
     )
 
 

@@ -119,9 +119,10 @@ class Metric(str):
         attributes: All attributes that its measurements carry. The number of their values is bounded.
         open_attributes: The attributes whose values the program can choose.
         bounds: The upper bounds of a histogram's buckets, in its unit. A view in the program overrides them.
+        stable: The name, unit, instrument and attributes do not change, as with `Attribute`.
     """
 
-    __slots__ = ("attributes", "bounds", "brief", "measure", "open_attributes", "unit")
+    __slots__ = ("attributes", "bounds", "brief", "measure", "open_attributes", "stable", "unit")
 
     unit: str
     brief: str
@@ -129,6 +130,7 @@ class Metric(str):
     measure: Measure
     bounds: tuple[float, ...]
     open_attributes: tuple[Attribute, ...]
+    stable: bool
 
     def __new__(
         cls,
@@ -138,10 +140,11 @@ class Metric(str):
         *attributes: Attribute,
         measure: Measure,
         bounds: Iterable[float] = (),
+        stable: bool = False,
     ) -> Self:
         self = super().__new__(cls, name)
         self.unit, self.brief, self.attributes, self.measure = unit, brief, attributes, measure
-        self.bounds = tuple(bounds)
+        self.bounds, self.stable = tuple(bounds), stable
         self.open_attributes = tuple(
             attribute
             for attribute in attributes

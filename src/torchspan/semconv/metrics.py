@@ -36,6 +36,7 @@ METRIC_COMPILE_DURATION = Metric(
     torchspan.WHILE_SERVING,
     measure=Duration(of=(phase.COMPILE,)),
     bounds=LONG_S,
+    stable=True,
 )
 METRIC_FRAME_DURATION = Metric(
     "torch.compile.frame.duration",
@@ -46,6 +47,7 @@ METRIC_FRAME_DURATION = Metric(
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=(phase.COMPILE_FRAME,)),
     bounds=LONG_S,
+    stable=True,
 )
 METRIC_BACKWARD_DURATION = Metric(
     "torch.compile.backward.duration",
@@ -54,6 +56,7 @@ METRIC_BACKWARD_DURATION = Metric(
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=(phase.COMPILE_BACKWARD,)),
     bounds=LONG_S,
+    stable=True,
 )
 METRIC_COMPILE_PHASE_DURATION = Metric(
     "torch.compile.phase.duration",
@@ -63,6 +66,7 @@ METRIC_COMPILE_PHASE_DURATION = Metric(
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=(phase.COMPILE_PHASE,)),
     bounds=LONG_S,
+    stable=True,
 )
 METRIC_GRAPH_BREAKS = Metric(
     "torch.compile.graph_breaks",
@@ -74,6 +78,7 @@ METRIC_GRAPH_BREAKS = Metric(
         lists=((torch.GRAPH_BREAK_CLASSES, torch.GRAPH_BREAK_COUNTS),),
         by=torch.GRAPH_BREAK_CLASS,
     ),
+    stable=True,
 )
 METRIC_RECOMPILES = Metric(
     "torch.compile.recompiles",
@@ -82,6 +87,7 @@ METRIC_RECOMPILES = Metric(
     "recompile limit.",
     torch.RECOMPILE_CLASS,
     measure=Count(of=(phase.COMPILE_FRAME,), key=torch.RECOMPILE_CLASS),
+    stable=True,
 )
 METRIC_RECOMPILE_LIMITS = Metric(
     "torch.compile.limits_reached",
@@ -89,6 +95,7 @@ METRIC_RECOMPILE_LIMITS = Metric(
     "Number of frames that have reached a recompile limit.",
     torch.RECOMPILE_LIMIT,
     measure=Count(of=(phase.COMPILE_FRAME,), key=torch.RECOMPILE_LIMIT),
+    stable=True,
 )
 _COMPILATIONS = (phase.COMPILE_FRAME, phase.COMPILE_BACKWARD)
 METRIC_AOTAUTOGRAD_CACHE = Metric(
@@ -97,6 +104,7 @@ METRIC_AOTAUTOGRAD_CACHE = Metric(
     "Number of graphs that were looked up in AOTAutograd's cache.",
     torch.AOTAUTOGRAD_CACHE,
     measure=Count(of=_COMPILATIONS, key=torch.AOTAUTOGRAD_CACHE),
+    stable=True,
 )
 METRIC_INDUCTOR_CACHE = Metric(
     "torch.compile.inductor_cache.lookups",
@@ -104,6 +112,7 @@ METRIC_INDUCTOR_CACHE = Metric(
     "Number of graphs that were looked up in Inductor's cache; only the last lookup of each frame counts.",
     torch.INDUCTOR_CACHE,
     measure=Count(of=_COMPILATIONS, key=torch.INDUCTOR_CACHE),
+    stable=True,
 )
 _OF_THEIR_OWN = (phase.COMPILE, phase.COMPILE_FRAME, phase.COMPILE_BACKWARD, phase.COMPILE_PHASE, phase.IMPORT)
 """Phases, each of which has its own metric of durations."""
@@ -119,6 +128,7 @@ METRIC_TORCH_PHASE_DURATION = Metric(
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=_TORCH_PHASES),
     bounds=LONG_S,
+    stable=True,
 )
 METRIC_IMPORT_DURATION = Metric(
     "torchspan.import.duration",
@@ -138,6 +148,7 @@ METRIC_PHASE_DURATION = Metric(
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=tuple(row for row in phase.PHASES if row.keep and row not in (*_OF_THEIR_OWN, *_TORCH_PHASES))),
     bounds=LONG_S,
+    stable=True,
 )
 METRIC_ENGINE_BUILD_SIZE = Metric(
     "tensorrt.engine.build.size",
@@ -145,6 +156,7 @@ METRIC_ENGINE_BUILD_SIZE = Metric(
     "Size of the engines that were built, by Torch-TensorRT or by the program itself, or taken from the engine cache.",
     measure=Size(of=(*phase.CONVERSIONS, phase.BUILD_ENGINE), key=ENGINE_SIZE),
     bounds=SIZES,
+    stable=True,
 )
 METRIC_CACHE_LOOKUPS = Metric(
     "torch_tensorrt.engine_cache.lookups",
@@ -153,6 +165,7 @@ METRIC_CACHE_LOOKUPS = Metric(
     torch_tensorrt.CACHE_RESULT,
     torch_tensorrt.CACHE_REASON,
     measure=Count(of=(*phase.CONVERSIONS, phase.CACHE_LOOKUP), key=torch_tensorrt.CACHE_RESULT),
+    stable=True,
 )
 _FALLBACK = (*phase.LOWERING, phase.PARTITION)
 METRIC_FALLBACK_OPERATORS = Metric(
@@ -171,6 +184,7 @@ METRIC_FALLBACK_OPERATORS = Metric(
         ),
         by=torch_tensorrt.FALLBACK_REASON_CLASS,
     ),
+    stable=True,
 )
 METRIC_FALLBACK_SUBGRAPHS = Metric(
     "torch_tensorrt.fallback.subgraphs",
@@ -183,6 +197,7 @@ METRIC_FALLBACK_SUBGRAPHS = Metric(
         lists=((torch_tensorrt.FALLBACK_TOTAL_REASONS, torch_tensorrt.FALLBACK_TOTAL_SUBGRAPHS),),
         by=torch_tensorrt.FALLBACK_REASON_CLASS,
     ),
+    stable=True,
 )
 METRIC_SERVING_COMPILATIONS = Metric(
     "torchspan.serving.compilations",
@@ -194,6 +209,7 @@ METRIC_SERVING_COMPILATIONS = Metric(
     torchspan.SERVING_KIND,
     opentelemetry.ERROR_TYPE,
     measure=Count(of=phase.COMPILATIONS, key=torchspan.SERVING_KIND),
+    stable=True,
 )
 METRIC_FRAMES_ACTIVE = Metric(
     "torch.compile.active",
@@ -201,12 +217,14 @@ METRIC_FRAMES_ACTIVE = Metric(
     "Number of frames and backward graphs of `torch.compile` that are being compiled. Measured from the first one of "
     "the process on.",
     measure=RunningWork(of=_COMPILATIONS),
+    stable=True,
 )
 METRIC_FRAMES_LONGEST = Metric(
     "torch.compile.longest",
     "s",
     "Time for which the longest-running of `torch.compile.active` has been running; 0 if none is running.",
     measure=LongestRunning(of=_COMPILATIONS),
+    stable=True,
 )
 METRIC_BUILD_ACTIVE = Metric(
     "torch_tensorrt.build.active",
@@ -215,12 +233,14 @@ METRIC_BUILD_ACTIVE = Metric(
     "compilation inside a frame of `torch.compile` counts here and in `torch.compile.active`. Measured from the first "
     "compilation or build of the process on.",
     measure=RunningWork(of=phase.BUILDS),
+    stable=True,
 )
 METRIC_BUILD_LONGEST = Metric(
     "torch_tensorrt.build.longest",
     "s",
     "Time for which the longest-running of `torch_tensorrt.build.active` has been running; 0 if none is running.",
     measure=LongestRunning(of=phase.BUILDS),
+    stable=True,
 )
 METRIC_EXECUTE_DURATION = Metric(
     "torch_tensorrt.execute.duration",
@@ -230,6 +250,7 @@ METRIC_EXECUTE_DURATION = Metric(
     opentelemetry.ERROR_TYPE,
     measure=RunDuration(of=(phase.EXECUTE,)),
     bounds=SHORT_S,
+    stable=True,
 )
 METRIC_EXECUTE_GPU_DURATION = Metric(
     "torch_tensorrt.execute.gpu.duration",
@@ -262,6 +283,7 @@ METRIC_CONTEXT_DURATION = Metric(
     opentelemetry.ERROR_TYPE,
     measure=RunDuration(of=(phase.RUN_CONTEXT,)),
     bounds=SHORT_S,
+    stable=True,
 )
 DIMENSIONS = tuple(2**exponent for exponent in range(17))
 """1 to 65,536: sizes of dimensions."""
@@ -306,6 +328,7 @@ METRIC_SPAN_EMITTED = Metric(
     "Number of torchspan's spans that were sampled and have ended, by kind of work.",
     torchspan.PHASE,
     measure=Total(),
+    stable=True,
 )
 METRIC_SPAN_DROPPED = Metric(
     "torchspan.span.dropped",
@@ -314,6 +337,7 @@ METRIC_SPAN_DROPPED = Metric(
     "own metrics.",
     torchspan.DROPPED_REASON,
     measure=Total(),
+    stable=True,
 )
 METRIC_CALLBACK_FAILURES = Metric(
     "torchspan.callback.failures",
@@ -321,6 +345,7 @@ METRIC_CALLBACK_FAILURES = Metric(
     "Number of exceptions that torchspan or a callback raised, and that were caught without effect on the program. "
     "The log has the details.",
     measure=Total(),
+    stable=True,
 )
 
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

@@ -283,6 +283,7 @@ RUN_FOLDED, RUN_FOLDED_SUM, RUN_FOLDED_MAX = folded(
     "spans.",
     longest="Duration of the longest run counted in `tensorrt.execute.folded.count`, in seconds. Also set on the "
     "user's spans.",
+    stable=True,
 )
 
 # --- layers ---------------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ COMPILE_ID = Attribute(
     phase.COMPILE,
     at_start=True,
     kind=CompileId(),
+    stable=True,
 )
 
 
@@ -59,6 +60,7 @@ FRAME_OUTCOME = Attribute(
     "`failed`: the call raised an exception.",
     phase.COMPILE_FRAME,
     kind=Enumeration(*(value for name, value in vars(FrameOutcome).items() if name.isupper())),
+    stable=True,
 )
 GUARDS_COUNT = Attribute(
     "torch.compile.guards.count",
@@ -81,6 +83,7 @@ AOTAUTOGRAD_CACHE = Attribute(
     "accept the graph, or `disabled`.",
     *_COMPILED,
     kind=_CACHE_OUTCOMES,
+    stable=True,
 )
 AOTAUTOGRAD_CACHE_KEY = Attribute(
     "torch.compile.aotautograd_cache.key",
@@ -128,6 +131,7 @@ INDUCTOR_CACHE = Attribute(
     "accept the graph, or `disabled`.",
     *_COMPILED,
     kind=_CACHE_OUTCOMES,
+    stable=True,
 )
 INDUCTOR_CACHE_KEY = Attribute(
     "torch.compile.inductor_cache.key",
@@ -173,6 +177,7 @@ COMPILE_FAILURE_TYPE = Attribute(
     "exception.",
     phase.COMPILE_FRAME,
     kind=Identifier(),
+    stable=True,
 )
 COMPILE_FAILURE_REASON = Attribute(
     "torch.compile.failure.reason",
@@ -180,6 +185,7 @@ COMPILE_FAILURE_REASON = Attribute(
     "PyTorch's description of the failure because of which the frame was not compiled, as in the table of messages.",
     phase.COMPILE_FRAME,
     kind=Text(),
+    stable=True,
 )
 COMPILE_FAILURE_LINE = Attribute(
     "torch.compile.failure.line",
@@ -228,6 +234,7 @@ GRAPH_BREAK_CLASS = Attribute(
     "Reason why Dynamo broke the graph. `requested` and `disabled` mean that the program asked for the graph break.",
     event=GRAPH_BREAK_EVENT,
     kind=_BREAK_CLASSES,
+    stable=True,
 )
 GRAPH_BREAK_TYPE = Attribute(
     "torch.compile.graph_break.type",
@@ -235,6 +242,7 @@ GRAPH_BREAK_TYPE = Attribute(
     "PyTorch's name for this kind of graph break.",
     event=GRAPH_BREAK_EVENT,
     kind=GraphBreakType(),
+    stable=True,
 )
 GRAPH_BREAK_REASON = Attribute(
     "torch.compile.graph_break.reason",
@@ -262,6 +270,7 @@ GRAPH_BREAK_CLASSES = Attribute(
     "Reasons why Dynamo broke the graph of the frame, each class once.",
     phase.COMPILE_FRAME,
     kind=_BREAK_CLASSES,
+    stable=True,
 )
 GRAPH_BREAK_COUNTS = Attribute(
     "torch.compile.graph_break.counts",
@@ -354,6 +363,7 @@ RECOMPILE_CLASS = Attribute(
     phase.COMPILE_FRAME,
     event=(RECOMPILE_EVENT, RECOMPILE_LIMIT_EVENT),
     kind=Enumeration(*(value for name, value in vars(GuardClass).items() if name.isupper() and name != "OTHER")),
+    stable=True,
 )
 RECOMPILE_REASON = Attribute(
     "torch.compile.recompile.reason",
@@ -364,6 +374,7 @@ RECOMPILE_REASON = Attribute(
     phase.COMPILE_FRAME,
     event=(RECOMPILE_EVENT, RECOMPILE_LIMIT_EVENT),
     kind=GuardText(),
+    stable=True,
 )
 RECOMPILE_LIMIT = Attribute(
     "torch.compile.recompile.limit",
@@ -373,6 +384,7 @@ RECOMPILE_LIMIT = Attribute(
     phase.COMPILE_FRAME,
     event=RECOMPILE_LIMIT_EVENT,
     kind=Enumeration("recompile_limit", "accumulated_recompile_limit"),
+    stable=True,
 )
 
 RUN_GRAPH_GPU_DURATION = Attribute(
@@ -397,6 +409,7 @@ COMPILE_PHASE_NAME = Attribute(
     phase.COMPILE_PHASE,
     at_start=True,
     kind=Identifier(),
+    stable=True,
 )
 
 WAIT_IDS = Attribute(
@@ -430,6 +443,7 @@ MODEL_CLASS = Attribute(
     phase.PROGRESS,
     at_start=True,
     kind=Identifier(),
+    stable=True,
 )
 NODES_COUNT = Attribute(
     "torch.graph.nodes.count", "int", "Number of nodes in the resulting graph.", phase.TRACE, phase.EXPORT

@@ -123,6 +123,7 @@ ENTRY_POINT = Attribute(
     phase.PROGRESS,
     at_start=True,
     kind=Enumeration(*ENTRY_POINTS),
+    stable=True,
 )
 IR = Attribute(
     "torch_tensorrt.ir",
@@ -239,6 +240,7 @@ COVERAGE = Attribute(
     "exception, and with `dryrun`.",
     phase.COMPILE,
     phase.REFIT,
+    stable=True,
 )
 ENGINE_COUNT = Attribute(
     "torch_tensorrt.engines.count",
@@ -248,6 +250,7 @@ ENGINE_COUNT = Attribute(
     phase.REFIT,
     phase.SAVE,
     phase.LOAD,
+    stable=True,
 )
 DEFERRED = Attribute(
     "torch_tensorrt.deferred",
@@ -293,6 +296,7 @@ FALLBACK_REASON_CLASSES = Attribute(
     *_SPLIT,
     phase.CACHE_LOOKUP,
     kind=_REASON,
+    stable=True,
 )
 FALLBACK_OPERATOR_NAMES = Attribute(
     "torch_tensorrt.fallback.operators.names",
@@ -300,12 +304,14 @@ FALLBACK_OPERATOR_NAMES = Attribute(
     "Operators left in PyTorch, most frequent first (at most 20).",
     *_SPLIT,
     kind=Operator(),
+    stable=True,
 )
 FALLBACK_OPERATOR_COUNTS = Attribute(
     "torch_tensorrt.fallback.operators.counts",
     "int[]",
     "Number of occurrences of each operator in `torch_tensorrt.fallback.operators.names`.",
     *_SPLIT,
+    stable=True,
 )
 FALLBACK_OPERATOR_REASONS = Attribute(
     "torch_tensorrt.fallback.operators.reasons",
@@ -313,6 +319,7 @@ FALLBACK_OPERATOR_REASONS = Attribute(
     "Class of reason for each operator in `torch_tensorrt.fallback.operators.names`.",
     *_SPLIT,
     kind=_REASON,
+    stable=True,
 )
 FALLBACK_OPERATOR_PLACES = Attribute(
     "torch_tensorrt.fallback.operators.places",
@@ -382,6 +389,7 @@ COMPILE_OUTCOME = Attribute(
     "PyTorch) or `failed` (it raised an exception).",
     phase.COMPILE,
     kind=Enumeration(*_constants(Outcome)),
+    stable=True,
 )
 FALLBACK_REASON_CLASS = Attribute(
     "torch_tensorrt.fallback.reason_class",
@@ -389,6 +397,7 @@ FALLBACK_REASON_CLASS = Attribute(
     "Class of reason why operators run in PyTorch: one of the values of `torch_tensorrt.fallback.reason_classes`.",
     metric=True,
     kind=_REASON,
+    stable=True,
 )
 
 # --- failures ---------------------------------------------------------------------------------------------------
@@ -399,6 +408,7 @@ UNSUPPORTED_NAMES = Attribute(
     "20). Nothing runs after the failure, so these operators are not fallback.",
     *_SPLIT,
     kind=Operator(),
+    stable=True,
 )
 UNSUPPORTED_COUNTS = Attribute(
     "torch_tensorrt.unsupported.operators.counts",
@@ -524,6 +534,7 @@ ENGINE_NAME = Attribute(
     phase.PROGRESS,
     at_start=True,
     kind=Identifier(),
+    stable=True,
 )
 ENGINE_MODULES = Attribute(
     "torch_tensorrt.engine.modules",
@@ -586,6 +597,7 @@ CACHE_RESULT = Attribute(
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
     kind=Enumeration("hit", "miss", "disabled", "rejected"),
+    stable=True,
 )
 CACHE_REASON = Attribute(
     "torch_tensorrt.engine_cache.reason",
@@ -597,6 +609,7 @@ CACHE_REASON = Attribute(
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
     kind=Enumeration(*_constants(CacheReason)),
+    stable=True,
 )
 CACHE_SETTINGS = Attribute(
     "torch_tensorrt.engine_cache.rejected.settings",
@@ -689,6 +702,7 @@ EXECUTE_SHAPES_CHANGED = Attribute(
     "True if the inputs have other shapes than at the last run of this engine that torchspan recorded.",
     phase.EXECUTE,
     at_start=True,
+    stable=True,
 )
 EXECUTE_GPU_DURATION = Attribute(
     "torch_tensorrt.execute.gpu_duration",
@@ -705,4 +719,5 @@ EXECUTE_FOLDED, EXECUTE_FOLDED_SUM, EXECUTE_FOLDED_MAX = folded(
     "user's spans.",
     longest="Duration of the longest run counted in `torch_tensorrt.execute.folded.count`, in seconds. Also set on the "
     "user's spans.",
+    stable=True,
 )

@@ -35,6 +35,7 @@ KEEP = Attribute(
     *_KEPT,
     phase.DOCTOR,
     at_start=True,
+    stable=True,
 )
 PARENT_SAMPLED = Attribute(
     "torchspan.parent_sampled",
@@ -63,6 +64,7 @@ WHILE_SERVING = Attribute(
     "request may have waited for the compilation.",
     *phase.COMPILATIONS,
     at_start=True,
+    stable=True,
 )
 SERVING_KIND = Attribute(
     "torchspan.serving.kind",
@@ -72,6 +74,7 @@ SERVING_KIND = Attribute(
     *phase.COMPILATIONS,
     at_start=True,
     kind=Enumeration("compilation", "recompilation"),
+    stable=True,
 )
 INCOMPLETE = Attribute(
     "torchspan.incomplete", "boolean", "True if torchspan did not see the end of the work and closed the span itself."
@@ -269,6 +272,7 @@ PROGRESS_ELAPSED = Attribute(
     "Time since the work in `torchspan.progress.work` started, in seconds.",
     phase.PROGRESS,
     at_start=True,
+    stable=True,
 )
 PROGRESS_RUNNING = Attribute(
     "torchspan.progress.running",
@@ -277,6 +281,7 @@ PROGRESS_RUNNING = Attribute(
     phase.PROGRESS,
     at_start=True,
     kind=SpanName(),
+    stable=True,
 )
 PROGRESS_RUNNING_ELAPSED = Attribute(
     "torchspan.progress.running_elapsed",
@@ -349,6 +354,7 @@ PHASE = Attribute(
     "Kind of work: the name of a span without its target.",
     metric=True,
     kind=Enumeration(*(row.name for row in (*phase.PHASES, phase.OPERATOR))),
+    stable=True,
 )
 
 
@@ -382,4 +388,5 @@ DROPPED_REASON = Attribute(
         DroppedReason.RING,
         DroppedReason.LATE,
     ),
+    stable=True,
 )
