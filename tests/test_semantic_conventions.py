@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of attributes and metrics by themselves; `tools/contract.py` compares them with what the tests emitted."""
 
-import importlib
-import pkgutil
 import re
 from pathlib import Path
 
-from opentelemetry.semconv import _incubating, attributes
-
+from support.standard_keys import standard_keys
 from torchspan import phase, semconv
 from torchspan.semconv.measures import Duration, RunDuration
 
@@ -59,18 +56,6 @@ def test_every_module_of_the_tables_holds_the_keys_of_one_library():
         keys = [row for row in vars(getattr(semconv, f"_{name}")).values() if isinstance(row, semconv.Attribute)]
         assert keys
         assert [key for key in keys if not key.startswith(f"{name}.")] == []
-
-
-def standard_keys():
-    """The keys of OpenTelemetry's conventions, from the installed package."""
-    modules = [
-        importlib.import_module(found.name)
-        for package in (attributes, importlib.import_module(f"{_incubating.__name__}.attributes"))
-        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
-    ]
-    return {
-        value for module in modules for name, value in vars(module).items() if name.isupper() and type(value) is str
-    }
 
 
 def test_what_the_conventions_have_a_key_for_has_that_key():

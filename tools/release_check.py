@@ -3,7 +3,8 @@
 
 committed: no file is left to commit; the source distribution has every file that git does not ignore. build: the source
 distribution, and the wheel from it, into dist/. metadata: what the package index shows, with the version. changes: the
-version's section in CHANGELOG.md. install: the wheel in an empty environment, with its dependencies from the package
+version's section in CHANGELOG.md. registry: no stable name has changed since the last release; registry/released.json is
+written with the names of this version, to be committed. install: the wheel in an empty environment, with its dependencies from the package
 index; the command line, and a traced program. demo: `torchspan demo` from the wheel, with the PyTorch and Torch-TensorRT of
 .venv, which would be 3 GB to download. A step fails with the command that failed and what it printed.
 """
@@ -20,6 +21,7 @@ import zipfile
 from email.parser import HeaderParser
 from pathlib import Path
 
+import registry_changes
 from test_versions import uv
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -91,6 +93,25 @@ def check_changes(text, version):
         raise CheckError(f"CHANGELOG.md has entries below “Unreleased”: move them to the section of {version}")
 
 
+def registry():
+    """Compare the names with those of the last release, and record them as those of this version."""
+    version, facts = _version(), registry_changes.facts_of(registry_changes.documents())
+    released, before = registry_changes.read_released()
+    found = list(registry_changes.changes(before, facts)) if released else []
+    broken = list(registry_changes.broken(found))
+    if broken:
+        raise CheckError(f"registry/ breaks what {released} promised:\n" + "\n".join(broken))
+    if released == version and found:
+        raise CheckError(
+            f"the names have changed since registry/released.json recorded those of {version}: raise the version, or remove that file "
+            f"if {version} is not published"
+        )
+    if released == version:
+        return f"{sum(map(len, facts.values()))} names, those of registry/released.json"
+    registry_changes.write_released(version, facts)
+    raise CheckError(f"registry/released.json has the names of {version} now: commit it, and run this again")
+
+
 def install():
     """Install the wheel into empty environments, without extras and with the command line, and use it there."""
     with tempfile.TemporaryDirectory(prefix="torchspan-release-") as folder:
@@ -132,7 +153,7 @@ def demo():
     return "two models compiled and drawn"
 
 
-STEPS = {each.__name__: each for each in (committed, build, metadata, changes, install, demo)}
+STEPS = {each.__name__: each for each in (committed, build, metadata, changes, registry, install, demo)}
 
 
 def main(arguments):

@@ -28,8 +28,8 @@ class Attribute(str):
         at_start: A sampler sees the value if it is known when the span starts.
         metric: Only measurements carry the key, no span does.
         resource: Resources carry the key, and spans only if `on` contains their phases.
-        stable: The key, its type and its meaning do not change: see docs/reference/stability.md. Otherwise the key is in
-            development.
+        stable: The key, its type and its meaning do not change: see docs/reference/stability.md. Otherwise the key is
+            in development.
     """
 
     __slots__ = ("at_start", "brief", "events", "kind", "metric", "on", "resource", "stable", "type")
@@ -71,7 +71,7 @@ class Attribute(str):
 def folded(
     of: Phase, *, count: str, total: str, longest: str, stable: bool = False
 ) -> tuple[Attribute, Attribute, Attribute]:
-    """The rows of the keys that `of` declares for its work without a span. `count`, `total` and `longest` are their briefs.
+    """The rows of the keys that `of` declares for its work without a span. `count`, `total`, `longest`: their briefs.
 
     Raises ValueError for a phase that declares no such keys.
     """

@@ -617,6 +617,7 @@ CACHE_SETTINGS = Attribute(
     "Names of the settings that differ between a rejected entry and this compilation (at most 20).",
     phase.CACHE_LOOKUP,
     kind=Identifier(),
+    stable=True,
 )
 CACHE_NEIGHBOR_SETTINGS = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.names",
