@@ -8,6 +8,7 @@ is never emitted: what is missing is then listed, and the status is 3. `--whole`
 import argparse
 import os
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -141,6 +142,36 @@ def never_emitted(run, tables):
     yield from (f"span {each.name}" for each in tables.phases if each not in spans)
 
 
+def stable_names(run, tables):
+    """Lines: how many of the stable names were emitted, and why a name was not, where that is no fault."""
+    spans = {row["name"] for row in run["span"]}
+    emitted = {row["key"] for row in (*run["attribute"], *run["user_attribute"], *run["resource_attribute"])}
+    emitted |= {key for row in run["metric"] for key, _ in row["attributes"]} | {row["name"] for row in run["metric"]}
+    emitted |= {phase.name for phase in map(tables.phase_of, spans) if phase is not None}
+    rows = {name: row.stable for name, row in (*tables.attributes.items(), *tables.metrics.items())}
+    stable = {name for name, is_stable in rows.items() if is_stable}
+    stable |= {phase.name for phase in tables.phases if phase.stable}
+    yield f"{len(stable & emitted)} of {len(stable)} stable names were emitted"
+    for key in sorted(tables.unknown_settings):
+        yield f"{key} was not emitted: this version of Torch-TensorRT has no such setting"
+
+
+def violations(run):
+    """Sentences: what Weaver says against what was emitted, sent to it over OTLP. None where it is not there."""
+    import weaver
+
+    if weaver.executable() is None:
+        print(f"contract: not judged by Weaver: {weaver.NOT_HERE}")
+        return
+    with tempfile.TemporaryDirectory() as folder, weaver.live_check(weaver.registry_in(folder)) as live_check:
+        weaver.send(run["sample"], run["metric"], live_check.otlp_endpoint)
+        report = live_check.end(timeout=600)
+    counts = report["statistics"]["total_entities_by_type"]
+    print(f"contract: Weaver judged {', '.join(f'{number} {kind}' for kind, number in sorted(counts.items()))}")
+    for violation in report.violations:
+        yield f"Weaver: {violation['message']} ({violation['signal_type']} {violation['signal_name']})"
+
+
 def never_fired(fired, hooks, resolved, *, cannot=frozenset(), need_not=frozenset()):
     """Sentences: the hooks of the installed version that fired on no route, and those that did although they `cannot`.
 
@@ -226,7 +257,9 @@ def main(arguments):
     _import_the_libraries()
     tables = Tables(unknown_settings())
     missing = [*never_emitted(run, tables), *routes_never_fired(run)]
-    return judge(run, undocumented(run, tables), missing, whole=options.whole)
+    for line in stable_names(run, tables):
+        print(f"contract: {line}")
+    return judge(run, [*undocumented(run, tables), *violations(run)], missing, whole=options.whole)
 
 
 def _import_the_libraries():

@@ -28,7 +28,7 @@ class SuiteRun:
 
     asked: whole. collected: tests. deselected: test. skipped: test, reason. program: name, used. seconds: file, wall, cpu. ended: status.
     span: name. attribute: span, event, key, type. user_attribute: key, type. resource_attribute: key, type.
-    left_out: key. metric: name, instrument, is_monotonic, unit, bounds, attributes.
+    sample: signal, name, attributes, events. left_out: key. metric: name, instrument, is_monotonic, unit, bounds, attributes.
     operators: span, left, counted, named, omitted. route: name, hooks.
     """
 

@@ -33,8 +33,17 @@ def _type_in_table(key, value):
     return f"{type_of(value)} that its kind refuses" if refused else type_of(value)
 
 
+def _shape(name, attributes):
+    """What makes two samples differ: the name, the keys, and the values of enumerations."""
+    enumerated = {key for key in attributes if isinstance(getattr(_ROWS.get(key), "kind", None), semconv.Enumeration)}
+    return name, tuple(sorted((key, str(value) if key in enumerated else "") for key, value in attributes.items()))
+
+
 class Emitted(SpanExporter):
-    """Writes each span name, attribute and metric to the log of the run, once a process, in the kinds of `tools/suite_run.py`."""
+    """Writes each span name, attribute and metric to the log of the run, once a process, in the kinds of `tools/suite_run.py`.
+
+    A sample is one of them with its values, for Weaver: the first with these names and these values of enumerations.
+    """
 
     def __init__(self):
         self._written = set()
@@ -51,12 +60,14 @@ class Emitted(SpanExporter):
                 bounds=tuple(getattr(point, "explicit_bounds", ())),
                 attributes=tuple(sorted((key, _type_in_table(key, value)) for key, value in point.attributes.items())),
             )
+            self._add_sample("metric", metric.name, point.attributes)
 
     def add_log_record(self, record):
         """Write what a log record of an exception is: the event of a span under a name of its own."""
         span, _, event = record.event_name.rpartition(".")
         for key, value in record.attributes.items():
             self._add("attribute", span=span, event=event, key=key, type=_type_in_table(key, value))
+        self._add_sample("log", record.event_name, record.attributes)
 
     def export(self, spans):
         for span in spans:
@@ -68,6 +79,7 @@ class Emitted(SpanExporter):
                 continue
             self._add("span", name=span.name)
             self._add_attributes(span.name, [(None, span.attributes), *events])
+            self._add_sample("span", span.name, span.attributes, events)
             self._add_operators(span)
         return SpanExportResult.SUCCESS
 
@@ -92,6 +104,14 @@ class Emitted(SpanExporter):
                         assert _ROWS[re.sub(r"^events\.\d+\.", "", key.removeprefix(semconv.LOCAL))].kind.is_local
                     else:
                         self._add("attribute", span=span.name, event=None, key=key, type=_type_in_table(key, value))
+
+    def _add_sample(self, signal, name, attributes, events=()):
+        """Write one with its values. events: name and attributes of each; of those with the same keys the first."""
+        firsts = {_shape(*event): [event[0], dict(event[1])] for event in reversed(list(events))}
+        row = ("sample", signal, _shape(name, attributes), tuple(sorted(firsts)))
+        if row not in self._written:
+            self._written.add(row)
+            run_log.write("sample", signal=signal, name=name, attributes=dict(attributes), events=list(firsts.values()))
 
     def _add_operators(self, span):
         """Write how many operators of a graph stay in PyTorch, and how many its lists of fallback count and name, by reason."""

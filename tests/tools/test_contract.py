@@ -5,6 +5,8 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 import contract
 from suite_run import SuiteRun
@@ -14,7 +16,7 @@ from support.emitted import Emitted
 LONG = "Seconds that it took."
 
 
-def attribute(key, kind="string", *, on=(), event=None, metric=False, resource=False, brief=LONG):
+def attribute(key, kind="string", *, on=(), event=None, metric=False, resource=False, stable=False, brief=LONG):
     """A row of the attribute table, as far as it is compared."""
     return SimpleNamespace(
         key=key,
@@ -23,6 +25,7 @@ def attribute(key, kind="string", *, on=(), event=None, metric=False, resource=F
         events=() if event is None else (event,),
         metric=metric,
         resource=resource,
+        stable=stable,
         brief=brief,
     )
 
@@ -40,10 +43,11 @@ class Key(str):
 class Phase(NamedTuple):
     name: str
     has_target: bool
+    stable: bool = False
 
 
 COMPILE = Phase("lib.compile", has_target=False)
-BUILD = Phase("lib.build", has_target=True)
+BUILD = Phase("lib.build", has_target=True, stable=True)
 
 
 @pytest.fixture
@@ -54,15 +58,20 @@ def tables():
     tables.attributes = {
         each.key: each
         for each in (
-            attribute("a.text", on=(COMPILE,)),
+            attribute("a.text", on=(COMPILE,), stable=True),
             attribute("a.count", "int", on=(BUILD,)),
-            attribute("a.kind", metric=True),
+            attribute("a.kind", metric=True, stable=True),
             attribute("a.process", "int", resource=True),
         )
     }
     tables.metrics = {
         "a.duration": Metric(
-            name="a.duration", instrument="histogram", unit="s", bounds=(1.0, 2.0), attributes=(Key("a.kind"),)
+            name="a.duration",
+            instrument="histogram",
+            unit="s",
+            bounds=(1.0, 2.0),
+            attributes=(Key("a.kind"),),
+            stable=True,
         )
     }
     return tables
@@ -130,6 +139,48 @@ def test_a_span_that_was_never_emitted_fails_the_check_by_name(run, tables, caps
     run.rows["span"].pop()
     assert verdict(run, tables) == 1
     assert "  span lib.build\n" in capsys.readouterr().out
+
+
+def test_the_stable_names_that_were_emitted_are_counted(run, tables):
+    assert list(contract.stable_names(run, tables)) == ["4 of 4 stable names were emitted"]
+    run.rows["span"].pop()
+    run.rows["metric"].clear()
+    assert list(contract.stable_names(run, tables)) == ["1 of 4 stable names were emitted"]
+
+
+def test_a_name_that_is_not_emitted_for_a_good_reason_is_listed_with_it(run, tables):
+    tables.unknown_settings = {"a.count"}
+    assert list(contract.stable_names(run, tables))[1:] == [
+        "a.count was not emitted: this version of Torch-TensorRT has no such setting"
+    ]
+
+
+def test_without_weaver_the_check_says_that_it_did_not_judge(run, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("TORCHSPAN_TEST_WEAVER", raising=False)
+    assert list(contract.violations(run)) == []
+    assert capsys.readouterr().out == (
+        "contract: not judged by Weaver: Weaver is not here: put `weaver` on PATH, or name it in TORCHSPAN_TEST_WEAVER\n"
+    )
+
+
+def test_a_sample_has_the_values_and_stands_once_for_the_same_keys(tmp_path, monkeypatch, exporter):
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer = provider.get_tracer("torchspan")
+    for number in (1, 2):
+        with tracer.start_as_current_span("torch.compile_frame", attributes={"a.number": number}) as span:
+            span.add_event("exception", {"exception.type": "ValueError"})
+    monkeypatch.setenv(run_log.VARIABLE, str(tmp_path))
+    Emitted().export(exporter.get_finished_spans())
+    assert SuiteRun.read(tmp_path)["sample"] == [
+        {
+            "signal": "span",
+            "name": "torch.compile_frame",
+            "attributes": {"a.number": 1},
+            "events": [["exception", {"exception.type": "ValueError"}]],
+        }
+    ]
 
 
 def test_a_setting_that_the_installed_version_lacks_need_not_be_emitted(run, tables):

@@ -3,9 +3,11 @@
 
 import tarfile
 import zipfile
+from functools import partial
 
 import pytest
 
+import registry_changes
 import release_check
 from release_check import CheckError, check_changes
 from torchspan.redaction import message_table
@@ -118,3 +120,46 @@ def test_nothing_of_the_checkout_is_on_the_path_of_a_command(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/a/checkout/src")
     monkeypatch.setenv("TORCHSPAN_DETAIL", "passes")
     assert release_check._run(["env"]).count("PYTHONPATH=") == release_check._run(["env"]).count("TORCHSPAN_") == 0
+
+
+def test_the_wheel_has_the_registry(built):
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if name.startswith("torchspan/registry/")}
+    files = ("attributes.yaml", "events.yaml", "manifest.yaml", "metrics.yaml", "released.json", "spans.yaml")
+    assert names == {f"torchspan/registry/{name}" for name in files}
+
+
+@pytest.fixture
+def released(tmp_path, monkeypatch):
+    """Where the names of the last release are, instead of in registry/."""
+    path = tmp_path / "released.json"
+    monkeypatch.setattr(release_check.registry_changes, "read_released", partial(registry_changes.read_released, path))
+    monkeypatch.setattr(
+        release_check.registry_changes, "write_released", partial(registry_changes.write_released, path=path)
+    )
+    return path
+
+
+FACTS = registry_changes.facts_of(registry_changes.documents())
+
+
+def test_the_names_of_the_first_release_are_written_to_be_committed(released, capsys):
+    assert release_check.main(["registry"]) == 1
+    assert "commit it, and run this again" in capsys.readouterr().err
+    assert release_check.main(["registry"]) == 0
+
+
+def test_a_stable_name_that_went_stops_the_release(released, capsys):
+    metrics = FACTS["metrics"] | {"lib.runs": {"stability": "stable", "unit": "s", "attributes": []}}
+    registry_changes.write_released("0.0.1", FACTS | {"metrics": metrics}, released)
+    assert release_check.main(["registry"]) == 1
+    assert "metric lib.runs is gone, but it is stable" in capsys.readouterr().err
+
+
+def test_other_names_under_the_version_of_the_last_release_stop_the_release(released, capsys):
+    attributes = dict(FACTS["attributes"])
+    del attributes["torchspan.keep"]
+    registry_changes.write_released(release_check._version(), FACTS | {"attributes": attributes}, released)
+    assert release_check.main(["registry"]) == 1
+    assert "raise the version" in capsys.readouterr().err
