@@ -141,6 +141,7 @@ def released(tmp_path, monkeypatch):
     return path
 
 
+write_released = registry_changes.write_released
 FACTS = registry_changes.facts_of(registry_changes.documents())
 
 
@@ -152,7 +153,7 @@ def test_the_names_of_the_first_release_are_written_to_be_committed(released, ca
 
 def test_a_stable_name_that_went_stops_the_release(released, capsys):
     metrics = FACTS["metrics"] | {"lib.runs": {"stability": "stable", "unit": "s", "attributes": []}}
-    registry_changes.write_released("0.0.1", FACTS | {"metrics": metrics}, released)
+    write_released("0.0.1", FACTS | {"metrics": metrics}, released)
     assert release_check.main(["registry"]) == 1
     assert "metric lib.runs is gone, but it is stable" in capsys.readouterr().err
 
@@ -160,6 +161,6 @@ def test_a_stable_name_that_went_stops_the_release(released, capsys):
 def test_other_names_under_the_version_of_the_last_release_stop_the_release(released, capsys):
     attributes = dict(FACTS["attributes"])
     del attributes["torchspan.keep"]
-    registry_changes.write_released(release_check._version(), FACTS | {"attributes": attributes}, released)
+    write_released(release_check._version(), FACTS | {"attributes": attributes}, released)
     assert release_check.main(["registry"]) == 1
     assert "raise the version" in capsys.readouterr().err
