@@ -321,7 +321,6 @@ RUN_ID = Attribute(
     resource=True,
     kind=RandomId(),
 )
-RUN_PID = Attribute("torchspan.run.pid", "int", "Process id of the program that `torchspan run` started.", phase.RUN)
 RUN_ENGINES_RUNS = Attribute(
     "torchspan.run.engines.runs",
     "int",
