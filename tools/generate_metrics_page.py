@@ -21,7 +21,7 @@ torchspan records these metrics through OpenTelemetry's metrics API. They need a
 `OTEL_METRICS_EXPORTER`. In code, pass `meter_provider` to `torchspan.instrument()`, or set the global meter provider. Sampling of spans
 does not affect metrics: every compilation and every run of an engine counts.
 
-Names, units and attributes are a contract: each change has a changelog entry. The number of values of each attribute is bounded. The
+[Stability](stability.md) says which names and units may change, and when. The number of values of each attribute is bounded. The
 instrumentation scope is `{semconv.SCOPE_NAME}`, the schema `{semconv.SCHEMA_URL}`.
 
 A process and each process that it forks record only their own metrics; for a total, sum over `service.instance.id`.
