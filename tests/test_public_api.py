@@ -10,6 +10,7 @@ import inspect
 import pickle
 import re
 import typing
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ MODULES = (
     "torchspan",
     "torchspan.answers",
     "torchspan.callbacks",
+    "torchspan.comparison",
     "torchspan.environment_variables",
     "torchspan.exceptions",
     "torchspan.inputs",
@@ -31,6 +33,11 @@ MODULES = (
     "torchspan.testing",
     "torchspan.traces",
 )
+
+
+def test_the_public_modules_are_those_of_the_page():
+    page = Path(__file__).resolve().parents[1] / "docs" / "reference" / "api" / "index.md"
+    assert sorted(re.findall(r"^\| \[`(.+?)`\]", page.read_text(encoding="utf-8"), re.MULTILINE)) == sorted(MODULES)
 
 
 def public_names():

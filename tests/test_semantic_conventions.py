@@ -66,6 +66,16 @@ def test_what_the_conventions_have_a_key_for_has_that_key():
     assert [key for key in TABLE if key.partition(".")[0] in own and key.partition(".")[2] in keys] == []
 
 
+def test_the_span_of_a_run_has_the_standard_keys_of_the_program_that_it_started():
+    assert {key for key in TABLE if phase.RUN in TABLE[key].on} == {
+        "process.pid",
+        "process.exit.code",
+        "torchspan.run.signal",
+        "torchspan.run.engines.runs",
+        "torchspan.run.engines.time",
+    }
+
+
 def test_no_metric_has_the_unit_of_ratios():
     assert [name for name, metric in METRICS.items() if metric.unit == "1"] == []
 
@@ -107,6 +117,11 @@ def test_no_attribute_key_is_also_a_namespace():
 
 def test_no_metric_is_also_a_namespace_but_the_count_of_operators_left_in_pytorch():
     assert set(METRICS) & namespaces([*TABLE, *METRICS]) == {"torch_tensorrt.fallback.operators"}
+
+
+def test_no_namespace_of_a_metric_is_plural():
+    assert "torchspan.gpu_time" in namespaces(METRICS)
+    assert [name for name in namespaces(METRICS) if name.endswith("s")] == []
 
 
 def test_no_name_is_both_an_attribute_and_a_metric():

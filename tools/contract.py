@@ -12,6 +12,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
+import weaver
 from suite_run import FOLDER, SuiteRun
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -143,7 +144,7 @@ def never_emitted(run, tables):
 
 
 def stable_names(run, tables):
-    """Lines: how many of the stable names were emitted, and why a name was not, where that is no fault."""
+    """Lines: how many of the stable names were emitted, and why another was not, where there is a reason."""
     spans = {row["name"] for row in run["span"]}
     emitted = {row["key"] for row in (*run["attribute"], *run["user_attribute"], *run["resource_attribute"])}
     emitted |= {key for row in run["metric"] for key, _ in row["attributes"]} | {row["name"] for row in run["metric"]}
@@ -157,10 +158,8 @@ def stable_names(run, tables):
 
 
 def violations(run):
-    """Sentences: what Weaver says against what was emitted, sent to it over OTLP. None where it is not there."""
-    import weaver
-
-    if weaver.executable() is None:
+    """Sentences: what Weaver says against what was emitted, sent to it over OTLP. None without Weaver."""
+    if weaver.EXECUTABLE is None:
         print(f"contract: not judged by Weaver: {weaver.NOT_HERE}")
         return
     with tempfile.TemporaryDirectory() as folder, weaver.live_check(weaver.registry_in(folder)) as live_check:

@@ -21,8 +21,7 @@ torchspan records these metrics through OpenTelemetry's metrics API. They need a
 `OTEL_METRICS_EXPORTER`. In code, pass `meter_provider` to `torchspan.instrument()`, or set the global meter provider. Sampling of spans
 does not affect metrics: every compilation and every run of an engine counts.
 
-Names, units and attributes are a contract: each change has a changelog entry, and what is `stable` does not change:
-[Stability](stability.md). The number of values of each attribute is bounded. The
+[Stability](stability.md) says which names and units may change, and when. The number of values of each attribute is bounded. The
 instrumentation scope is `{semconv.SCOPE_NAME}`, the schema `{semconv.SCHEMA_URL}`.
 
 A process and each process that it forks record only their own metrics; for a total, sum over `service.instance.id`.
@@ -53,9 +52,37 @@ What is PyTorch's is named under `torch.`: a process that uses `torch.compile` a
 | `torch_tensorrt.phase.duration`, of `torchspan.import` | `torchspan.import.duration` |
 | `torch_tensorrt.build.active`, which did not count frames | the same, and `torch.compile.active` for frames and backward graphs |
 | `torch_tensorrt.build.longest`, which did not count frames | the same, and `torch.compile.longest` for frames and backward graphs |
+| `torch_tensorrt.compile.while_serving` | `torchspan.serving.compilations`, which also counts frames of `torch.compile` |
+| `torchspan.input.dimension.size` with the unit `1` | the same, with the unit `{element}` |
 | attribute `torch_tensorrt.model.class` | `torch.model.class` |
 | attributes `torch_tensorrt.graph.nodes.count`, `.before`, `.after` | `torch.graph.nodes.count`, `.before`, `.after` |
 | attributes `torch_tensorrt.inputs.shapes`, `.dtypes` | `torch.inputs.shapes`, `.dtypes` |
+| attribute `torch.compile.cache.aotautograd` | `torch.compile.aotautograd_cache.result` |
+| attribute `torch.compile.cache.inductor` | `torch.compile.inductor_cache.result` |
+| attribute `torch_tensorrt.file.size` | `file.size` of the OpenTelemetry conventions |
+| attribute `torchspan.run.pid` | `process.pid` of the OpenTelemetry conventions, on the span of a run |
+"""
+
+COMPARED_WITH_THE_SDK = f"""\
+## Compared with the SDK's own metrics
+
+SDK 1.45 emits the metrics `otel.sdk.*` if `OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED=true` is set. They count all spans of the program,
+whatever made them. torchspan's metrics count torchspan's spans, and need no setting.
+
+| torchspan's | the SDK's | difference |
+|---|---|---|
+| `{semconv.METRIC_SPAN_EMITTED}` | `otel.sdk.span.started` of the sampled spans, less `otel.sdk.span.live` | torchspan's has the kind of work. It also counts \
+PyTorch's operators, whose spans do not come from the SDK's tracer. |
+| `{semconv.METRIC_SPAN_DROPPED}`, reason `{semconv.DroppedReason.SAMPLER}` | `otel.sdk.span.started` with \
+`otel.span.sampling_result` = `DROP` | The SDK's counts every span that a sampler refused, torchspan's only those with `torchspan.keep`. |
+| `{semconv.METRIC_SPAN_DROPPED}`, other reasons | none | The SDK was not asked to start these spans. |
+| none | `otel.sdk.processor.span.processed`, `otel.sdk.processor.span.queue.size`, \
+`otel.sdk.processor.span.queue.capacity` | A span that a full queue loses counts as emitted. |
+| none | `otel.sdk.exporter.span.exported`, `otel.sdk.exporter.span.inflight`, `otel.sdk.exporter.operation.duration` | \
+A span that an exporter loses counts as emitted. |
+| `{semconv.METRIC_CALLBACK_FAILURES}` | none | |
+
+The [runbook](../how-to/runbook.md#the-sdk-loses-spans) says what to do about lost spans.
 """
 
 
@@ -66,7 +93,7 @@ def document():
     )
     more = "[Semantic conventions](semantic-conventions.md) describes the other attributes.\n"
     reasons = values("Values of `torchspan.dropped.reason`", semconv.DroppedReason)
-    return f"{HEAD}\n{metrics()}\n{RENAMED}\n{BUCKETS}\n{attributes}\n{more}\n{reasons}"
+    return f"{HEAD}\n{metrics()}\n{RENAMED}\n{COMPARED_WITH_THE_SDK}\n{BUCKETS}\n{attributes}\n{more}\n{reasons}"
 
 
 def metrics():

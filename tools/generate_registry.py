@@ -30,11 +30,24 @@ INSTRUMENTS = {"observable_up_down_counter": "updowncounter", "observable_gauge"
 """torchspan's word for an instrument -> the format's, where they differ."""
 
 
+OPT_IN = {
+    *(phase.RUN_GRAPH, phase.PASS, phase.BUILD_PHASE, phase.OBSERVED, phase.BATCH, phase.OPERATORS, phase.OPERATOR),
+    *(semconv.METRIC_EXECUTE_GPU_DURATION, semconv.METRIC_RUN_GRAPH_GPU_DURATION, semconv.METRIC_GPU_TIMES_MISSING),
+    *(row for row in semconv.METRICS if row.startswith("torchspan.input.")),
+}
+"""Spans and metrics that a setting or the program asks for."""
+
+
 def documents():
     """File name -> what it contains."""
     return {
         "manifest.yaml": manifest(),
-        "attributes.yaml": {"file_format": FORMAT, "attributes": attributes(), "attribute_groups": groups()},
+        "attributes.yaml": {
+            "file_format": FORMAT,
+            "imports": {"attribute_groups": imports()},
+            "attributes": attributes(),
+            "attribute_groups": groups(),
+        },
         "spans.yaml": {"file_format": FORMAT, "spans": [span(row) for row in phase.SPANS]},
         "events.yaml": {"file_format": FORMAT, "events": [*events(), *exceptions()]},
         "metrics.yaml": {"file_format": FORMAT, "metrics": [metric(row) for row in semconv.METRICS]},
@@ -50,6 +63,15 @@ def manifest():
         "stability": "development",
         "dependencies": [{"schema_url": semconv.SCHEMA_URL, "registry_path": CONVENTIONS.format(version)}],
     }
+
+
+def imports():
+    """The groups of OpenTelemetry's attributes that torchspan uses, and those that the SDK puts on resources.
+
+    Weaver's live check knows only own attributes and those of imported groups.
+    """
+    spaces = {row.partition(".")[0] for row in semconv.ATTRIBUTES if not is_own(row)}
+    return [f"registry.{space}" for space in sorted(spaces | {"service", "telemetry"})]
 
 
 def attributes():
@@ -98,6 +120,11 @@ def groups():
     ]
 
 
+def requirement_level(row):
+    """Whether a span or a metric is there by default."""
+    return "opt_in" if row in OPT_IN else "recommended"
+
+
 def reference(row, *, on_span=False):
     """One attribute of a signal. OpenTelemetry's attributes have torchspan's meaning as the note."""
     definition = {"ref": str(row)}
@@ -115,6 +142,7 @@ def span(row):
         "type": row.name,
         "kind": "internal",
         "stability": stability(row),
+        "requirement_level": requirement_level(row),
         "brief": row.brief,
         "name": {"note": f"`{span_name(row)}`"},
         "attributes": [{"ref_group": ON_ANY_SPAN}, *(reference(attribute, on_span=True) for attribute in on_span)],
@@ -125,7 +153,13 @@ def events():
     """The events of torchspan's own: events of spans, or log records with `TORCHSPAN_EVENTS=log`."""
     for name, brief in event_descriptions().items():
         on_event = [reference(row) for row in semconv.ATTRIBUTES if name in row.events]
-        yield {"name": name, "stability": "development", "brief": brief, "attributes": on_event}
+        yield {
+            "name": name,
+            "stability": "development",
+            "requirement_level": "recommended",
+            "brief": brief,
+            "attributes": on_event,
+        }
 
 
 def exceptions():
@@ -134,6 +168,7 @@ def exceptions():
         yield {
             "name": f"{row.name}.exception",
             "stability": "development",
+            "requirement_level": "opt_in",
             "brief": f"An exception that passed a span `{row.name}`.",
             "attributes": [{"ref_group": ON_EXCEPTIONS}],
         }
@@ -146,6 +181,7 @@ def metric(row):
         "instrument": INSTRUMENTS.get(row.instrument, row.instrument),
         "unit": row.unit,
         "stability": stability(row),
+        "requirement_level": requirement_level(row),
         "brief": row.brief,
         "attributes": [reference(attribute) for attribute in row.attributes],
     }

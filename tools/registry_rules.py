@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules that registry/ keeps, where Weaver is not there to check it: `findings` names what breaks them.
+"""The rules that registry/ keeps, also on a machine without Weaver: `findings` names what breaks them.
 
 They are those of Weaver's `registry check` and of its live check for names, and OpenTelemetry's guidelines for names and units:
 https://opentelemetry.io/docs/specs/semconv/general/naming/

@@ -4,8 +4,9 @@
 committed: no file is left to commit; the source distribution has every file that git does not ignore. build: the source
 distribution, and the wheel from it, into dist/. metadata: what the package index shows, with the version. changes: the
 version's section in CHANGELOG.md. registry: no stable name has changed since the last release; registry/released.json is
-written with the names of this version, to be committed. install: the wheel in an empty environment, with its dependencies from the package
-index; the command line, and a traced program. demo: `torchspan demo` from the wheel, with the PyTorch and Torch-TensorRT of
+written with the names of this version, to be committed. install: the wheel in empty environments of each Python that is here,
+with its dependencies from the package index; the command line, and a traced program. demo: `torchspan demo` from the wheel,
+with the PyTorch and Torch-TensorRT of
 .venv, which would be 3 GB to download. A step fails with the command that failed and what it printed.
 """
 
@@ -26,6 +27,9 @@ from test_versions import uv
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
+
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+"""The versions on which the wheel is installed."""
 
 INSTALL = """\
 eval "$("$0" tools/pip_config_for_uv.py)"
@@ -113,10 +117,39 @@ def registry():
 
 
 def install():
-    """Install the wheel into empty environments, without extras and with the command line, and use it there."""
+    """Install the wheel into empty environments of each Python, and use it there."""
+    present, missing = pythons(PYTHONS)
+    if not present:
+        raise CheckError(f"none of Python {', '.join(missing)} is here: install one that uv finds")
+    for interpreter in present.values():
+        _install_and_use(interpreter)
+    return f"core and [cli], a program traced, on Python {', '.join(present)}" + (
+        f"; not on Python {', '.join(missing)}, which is not here" if missing else ""
+    )
+
+
+def pythons(versions):
+    """Version -> interpreter for the versions that uv finds on this machine, and the versions that it does not find."""
+    present, missing = {}, []
+    for version in versions:
+        done = subprocess.run(
+            [uv(), "python", "find", "--system", "--no-python-downloads", version],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            missing.append(version)
+        else:
+            present[version] = Path(done.stdout.strip())
+    return present, missing
+
+
+def _install_and_use(interpreter):
+    """Without extras, and with the command line."""
     with tempfile.TemporaryDirectory(prefix="torchspan-release-") as folder:
         for extras in ("", "[cli]"):
-            python = _environment(Path(folder, f"venv{len(extras)}"))
+            python = _environment(Path(folder, f"venv{len(extras)}"), interpreter)
             _run(
                 ["bash", "-euc", INSTALL, sys.executable, uv(), python, f"torchspan{extras} @ {_wheel().as_uri()}"],
                 cwd=ROOT,
@@ -133,13 +166,12 @@ def install():
         printed = _run([python.with_name("torchspan"), "run", "--", python, "app.py"], cwd=folder)
         if "torchspan.observed work" not in printed:
             raise CheckError(f"torchspan run drew no span of the program:\n{printed}")
-    return "core and [cli], a program traced"
 
 
 def demo():
     """Run `torchspan demo` from the wheel, over the other packages of the environment that runs this."""
     with tempfile.TemporaryDirectory(prefix="torchspan-release-") as folder:
-        python = _environment(Path(folder, "venv"))
+        python = _environment(Path(folder, "venv"), sys.executable)
         _run([uv(), "pip", "install", "--quiet", "--offline", "--no-deps", "--python", python, _wheel()])
         packages = _run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
         Path(packages, "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
@@ -202,9 +234,9 @@ def _of_wheel(name):
         return archive.read(member).decode()
 
 
-def _environment(folder):
+def _environment(folder, interpreter):
     """The Python of a new, empty environment."""
-    _run([uv(), "venv", "--quiet", "--python", sys.executable, folder])
+    _run([uv(), "venv", "--quiet", "--python", interpreter, folder])
     return folder / "bin" / "python"
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weaver, where it is there: it judges the registry, and what the tests emitted. OpenTelemetry's own tool for registries.
+"""Weaver, where it is installed: it judges the registry, and what the tests emitted. OpenTelemetry's own tool for registries.
 
-The executable `weaver` is looked for on PATH, or TORCHSPAN_TEST_WEAVER names it. Weaver downloads OpenTelemetry's conventions, on which
+TORCHSPAN_TEST_WEAVER names the executable; otherwise it is `weaver` on PATH. Weaver downloads OpenTelemetry's conventions, on which
 the registry depends; TORCHSPAN_TEST_CONVENTIONS names a folder with their model instead, for a machine without network.
 """
 
@@ -10,40 +10,20 @@ import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
-from opentelemetry._logs import SeverityNumber
-from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
-from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
-from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.test.weaver_live_check import WeaverLiveCheck
-
-from torchspan import semconv
-
 REGISTRY = Path(__file__).resolve().parents[1] / "registry"
-EXECUTABLE, CONVENTIONS = "TORCHSPAN_TEST_WEAVER", "TORCHSPAN_TEST_CONVENTIONS"
-NOT_HERE = f"Weaver is not here: put `weaver` on PATH, or name it in {EXECUTABLE}"
-WHOLE = ("--v2", "--include-unreferenced")
-"""Read the registry as version 2 of the format, with all keys of the conventions: those of the SDK's resource are referred to by none."""
-
-
-def executable():
-    """The path of Weaver, None where it is not there."""
-    return os.environ.get(EXECUTABLE) or shutil.which("weaver")
+EXECUTABLE = os.environ.get("TORCHSPAN_TEST_WEAVER") or shutil.which("weaver")
+"""The path of Weaver, None where there is none. Read once: tests remove torchspan's variables from their environment."""
+CONVENTIONS = os.environ.get("TORCHSPAN_TEST_CONVENTIONS")
+NOT_HERE = "Weaver is not here: put `weaver` on PATH, or name it in TORCHSPAN_TEST_WEAVER"
 
 
 def registry_in(folder):
     """A copy of the registry in a new folder, with the conventions of TORCHSPAN_TEST_CONVENTIONS if that is set. Returns its path."""
     copy = shutil.copytree(REGISTRY, Path(folder) / "registry")
-    conventions = os.environ.get(CONVENTIONS)
-    if conventions:
+    if CONVENTIONS:
         manifest = copy / "manifest.yaml"
         lines = manifest.read_text(encoding="utf-8").splitlines()
-        lines = [f"  registry_path: {conventions}" if "registry_path:" in line else line for line in lines]
+        lines = [f"  registry_path: {CONVENTIONS}" if "registry_path:" in line else line for line in lines]
         manifest.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return copy
 
@@ -51,12 +31,14 @@ def registry_in(folder):
 @contextmanager
 def live_check(registry):
     """Weaver's live check of telemetry, which listens at `.otlp_endpoint` inside the block and reports with `.end()`."""
+    from opentelemetry.test.weaver_live_check import WeaverLiveCheck
+
     before = os.environ["PATH"]
     # The class looks for the executable on PATH alone.
-    os.environ["PATH"] = os.pathsep.join([str(Path(executable()).parent), before])
+    os.environ["PATH"] = os.pathsep.join([str(Path(EXECUTABLE).parent), before])
     try:
         check = WeaverLiveCheck(
-            registry=str(registry), inactivity_timeout=300, extra_args=[*WHOLE, "--otlp-grpc-address=127.0.0.1"]
+            registry=str(registry), inactivity_timeout=300, extra_args=["--v2", "--otlp-grpc-address=127.0.0.1"]
         )
     finally:
         os.environ["PATH"] = before
@@ -69,6 +51,19 @@ def send(samples, metrics, endpoint):
 
     samples, metrics: the rows of these kinds in `suite_run.SuiteRun`.
     """
+    from opentelemetry._logs import SeverityNumber
+    from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
+    from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk._logs import LoggerProvider
+    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    from torchspan import semconv
+
     instruments = {row["name"]: row for row in metrics}
     traces, logs = TracerProvider(shutdown_on_exit=False), LoggerProvider(shutdown_on_exit=False)
     traces.add_span_processor(

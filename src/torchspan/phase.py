@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kinds of work that torchspan observes.
 
-The name of a phase is the name of its spans. It does not change between versions, and it starts with the name of the
-library that does the work. If `has_target` is set, a target follows the name. Targets come from a bounded set, such
-as lowering passes and TensorRT's build phases. They are never models, subgraphs, shapes or paths.
+The name of a phase is the name of its spans, and starts with the name of the library that does the work. If
+`has_target` is set, a target follows the name. Targets come from a bounded set, such as lowering passes and TensorRT's
+build phases. They are never models, subgraphs, shapes or paths.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def work(name, start, end, parent=None, *, pid=MAIN, thread=None, scope="torchsp
 
 def split(seconds, *spans, runs=None, pid=MAIN, **more):
     """The split of a run of so many seconds. more: attributes of its span."""
-    attributes = {"torchspan.run.pid": pid, **({} if runs is None else {"torchspan.run.engines.time": runs}), **more}
+    attributes = {"process.pid": pid, **({} if runs is None else {"torchspan.run.engines.time": runs}), **more}
     run = Span("ab" * 16, "ff" * 8, "", "torchspan.run", START_NS, START_NS + round(seconds * 1e9), attributes)
     made = [span(number) for number, span in enumerate(spans, 1)]
     return TimeSplit.of(Run(run, trees(made)))

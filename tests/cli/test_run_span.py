@@ -41,7 +41,7 @@ def test_the_run_is_a_span_around_the_programs_and_a_child_of_the_callers(shell)
     assert (run.trace_id, run.parent_id, run.scope) == (TRACE, "b7ad6b7169203331", "torchspan")
     assert (work.trace_id, work.parent_id) == (TRACE, run.span_id)
     assert run.start_ns < work.start_ns <= work.end_ns < run.end_ns
-    assert run.attributes == {"torchspan.run.pid": work.resource["process.pid"], "process.exit.code": 3}
+    assert run.attributes == {"process.pid": work.resource["process.pid"], "process.exit.code": 3}
     assert run.resource == {**work.resource, "process.pid": run.resource["process.pid"]}
     assert run.resource["team"] == "x"
 
@@ -58,7 +58,7 @@ with tracer.start_as_current_span("torch_tensorrt.compile", attributes={"torchsp
     assert err == "torchspan: SIGKILL in tensorrt.build_engine (torch_tensorrt.compile)\n"
     assert (run.parent_id, work.parent_id, work.trace_id) == ("", run.span_id, run.trace_id)
     assert run.attributes == {
-        "torchspan.run.pid": work.resource["process.pid"],
+        "process.pid": work.resource["process.pid"],
         "torchspan.run.signal": "SIGKILL",
         "error.type": "SIGKILL",
     }

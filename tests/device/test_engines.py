@@ -79,7 +79,7 @@ def test_runs_without_a_time_are_counted_by_reason(compiled, gpu, exporter, trac
     with torch.no_grad(), tracer.start_as_current_span("request"), gpu.capturing(torch.cuda.Stream()):
         net(x)
     spans(exporter, EXECUTE, 2)
-    (point,) = metrics.read()["torchspan.gpu_times.missing"]
+    (point,) = metrics.read()["torchspan.gpu_time.missing_runs"]
     assert (point.attributes, point.value) == ({"torchspan.gpu_time.missing": "capturing"}, 2)
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make release-check`: what is built, and what a release may not go out with."""
 
+import sys
 import tarfile
 import zipfile
 from functools import partial
@@ -80,6 +81,27 @@ def test_the_source_distribution_has_what_its_tests_need_and_nothing_that_git_ig
 @pytest.mark.slow
 def test_the_demo_runs_from_the_wheel(built, capsys):
     assert release_check.main(["demo"]) == 0, capsys.readouterr().err
+
+
+def test_a_python_that_is_not_here_is_named_and_the_others_are_used(monkeypatch, capsys):
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    used = []
+    monkeypatch.setattr(release_check, "PYTHONS", ("3.99", here))
+    monkeypatch.setattr(release_check, "_install_and_use", used.append)
+    assert release_check.main(["install"]) == 0
+    assert capsys.readouterr().out == (
+        f"passed  install    core and [cli], a program traced, on Python {here}; not on Python 3.99, which is not here\n"
+    )
+    assert len(used) == 1
+    assert release_check._run([used[0], "--version"]).startswith(f"Python {here}.")
+
+
+def test_a_machine_without_any_of_the_pythons_fails(monkeypatch, capsys):
+    monkeypatch.setattr(release_check, "PYTHONS", ("3.98", "3.99"))
+    assert release_check.main(["install"]) == 1
+    assert capsys.readouterr().err == (
+        "FAILED  install    none of Python 3.98, 3.99 is here: install one that uv finds\n"
+    )
 
 
 def test_a_version_with_a_dated_section_may_be_released():

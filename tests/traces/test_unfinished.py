@@ -106,14 +106,14 @@ def test_a_stage_that_had_just_begun_lasts_until_its_process_wrote_for_the_last_
 def test_what_the_program_itself_had_open_lasts_until_the_end_of_the_run(run):
     run.start("torch_tensorrt.compile", 0)
     run.span("work", 0, 100)
-    write_run(run.path, 0, 4900, torchspan_run_pid=os.getpid())
+    write_run(run.path, 0, 4900, process_pid=os.getpid())
     assert "torch_tensorrt.compile* 0 4900" in tree(run.path)
 
 
 def test_what_a_process_below_the_program_had_open_need_not_have_lasted_as_long(run):
     run.start("torch_tensorrt.compile", 0)
     run.span("work", 0, 100)
-    write_run(run.path, 0, 4900, torchspan_run_pid=os.getpid() + 1)
+    write_run(run.path, 0, 4900, process_pid=os.getpid() + 1)
     assert "torch_tensorrt.compile* 0 100" in tree(run.path)
 
 

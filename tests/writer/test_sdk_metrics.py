@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SDK's own metrics of the spans that it loses, on which an alert and a panel are built."""
+"""The SDK's own metrics of spans: those it loses, on which an alert and a panel are built, and those the page compares."""
 
+import re
 import threading
+from pathlib import Path
 
 import pytest
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -15,6 +17,8 @@ from support.hostile_endpoints import closed_port
 from torchspan import phase
 from torchspan.engine import Engine
 from torchspan.writer import SpanWriter
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md"
 
 
 class Blocked(SpanExporter):
@@ -79,4 +83,19 @@ def test_an_endpoint_that_is_dead_is_counted(lost):
     compilations(provider, 4)
     provider.force_flush()
     assert sum(read("otel.sdk.exporter.span.exported").values()) == 4
+    provider.shutdown()
+
+
+def test_the_page_of_metrics_compares_every_metric_that_the_sdk_has_of_spans(monkeypatch):
+    monkeypatch.setenv("OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED", "true")
+    reader = InMemoryMetricReader()
+    meters = MeterProvider([reader], shutdown_on_exit=False)
+    exporter = OTLPSpanExporter(f"http://127.0.0.1:{closed_port()}/v1/traces", timeout=1, meter_provider=meters)
+    provider = TracerProvider(shutdown_on_exit=False, meter_provider=meters)
+    provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=600_000, meter_provider=meters))
+    compilations(provider, 1)
+    provider.force_flush()
+    scopes = reader.get_metrics_data().resource_metrics[0].scope_metrics
+    compared = set(re.findall(r"`(otel\.sdk\.[a-z._]+)`", PAGE.read_text(encoding="utf-8")))
+    assert compared == {metric.name for scope in scopes for metric in scope.metrics}
     provider.shutdown()

@@ -113,7 +113,7 @@ def _split(intervals: Mapping[str, list[_Interval]]) -> dict[str, int]:
 
 def _main_thread(run: Run, threads: Collection[_Thread]) -> _Thread:
     """The main thread of the program itself, or of the first process that it started, if it is not a Python program."""
-    main = (run.span.attributes.get(semconv.RUN_PID), None)
+    main = (run.span.attributes.get(semconv.PROCESS_PID), None)
     return main if main in threads else next((thread for thread in threads if thread[1] is None), main)
 
 

@@ -146,7 +146,7 @@ def _readable(settings: RunSettings, ended: Ended, resource: Mapping[str, Any], 
 
 
 def _attributes(ended: Ended, engines: ProgramRuns) -> dict[str, Any]:
-    attributes: dict[str, Any] = {semconv.RUN_PID: ended.pid}
+    attributes: dict[str, Any] = {semconv.PROCESS_PID: ended.pid}
     if engines.number > 0:
         attributes |= {semconv.RUN_ENGINES_RUNS: engines.number, semconv.RUN_ENGINES_TIME: engines.s}
     if ended.status >= 0:

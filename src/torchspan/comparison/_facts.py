@@ -204,6 +204,9 @@ class Change:
         Args:
             base: The name of the first side.
             new: The name of the second side.
+
+        Returns:
+            The sentence.
         """
         why = f" ({self.why})" if self.why else ""
         about = f"{self.work}: {self.subject}" if self.work else self.subject

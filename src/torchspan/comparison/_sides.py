@@ -80,7 +80,14 @@ class Side:
     left_out: list[str] = field(default_factory=list)
 
     def works(self, key: WorkKey) -> list[Compiled]:
-        """The work of a key in each run that has it."""
+        """The work of a key in each run that has it.
+
+        Args:
+            key: What the work is, one of `keys`.
+
+        Returns:
+            The rows of the runs, in their order.
+        """
         return [run.works[key] for run in self.runs if key in run.works]
 
     @property

@@ -269,7 +269,7 @@ METRIC_RUN_GRAPH_GPU_DURATION = Metric(
     bounds=SHORT_S,
 )
 METRIC_GPU_TIMES_MISSING = Metric(
-    "torchspan.gpu_times.missing",
+    "torchspan.gpu_time.missing_runs",
     "{run}",
     "Number of runs with a span that have no time on the device although `TORCHSPAN_GPU_TIME` asks for it, by reason.",
     torchspan.GPU_TIME_MISSING,

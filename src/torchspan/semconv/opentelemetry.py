@@ -87,8 +87,9 @@ FILE_SIZE = Attribute(
 PROCESS_PID = Attribute(
     "process.pid",
     "int",
-    "Id of the process that wrote the span. Recorded in the file of `torchspan run` and by torchspan's resource "
-    "detector.",
+    "On a resource, the id of the process that wrote the span: in the file of `torchspan run`, and from torchspan's "
+    "resource detector. On the span of a run, the id of the program that `torchspan run` started.",
+    phase.RUN,
     resource=True,
 )
 RUNTIME_NAME = Attribute(

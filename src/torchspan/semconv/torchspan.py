@@ -326,7 +326,6 @@ RUN_ID = Attribute(
     resource=True,
     kind=RandomId(),
 )
-RUN_PID = Attribute("torchspan.run.pid", "int", "Process id of the program that `torchspan run` started.", phase.RUN)
 RUN_ENGINES_RUNS = Attribute(
     "torchspan.run.engines.runs",
     "int",

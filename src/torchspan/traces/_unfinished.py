@@ -110,7 +110,7 @@ def _last_writes(spans: Iterable[Span]) -> dict[tuple[Any, Any], int]:
     for span in spans:
         process = _process(span)
         if process is not None and _is_run(span):
-            process = (process[0], span.attributes.get(semconv.RUN_PID))
+            process = (process[0], span.attributes.get(semconv.PROCESS_PID))
         if process is not None:
             result[process] = max(result.get(process, 0), span.end_ns)
     return result
