@@ -22,7 +22,7 @@ from torchspan.engine import Engine, FreshObjects, Observed, RateLimits
 from torchspan.engine.rate_limits import REMEMBERED, UNREFERABLE_LIMIT
 from torchspan.probes import Call
 from torchspan.probes.describe import conversion, refusal
-from torchspan.subscribers.registry import WARNINGS_LIMIT, Registry, Sources
+from torchspan.subscribers.callback_registry import WARNINGS_LIMIT, Registry, Sources
 
 NUMBER = 100_000
 CLASSES = 2_000

@@ -47,7 +47,7 @@ from torchspan.engine.dispatch import OPENING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE, OPERATOR, PHASES, PROGRESS
 from torchspan.redaction import messages
-from torchspan.subscribers.registry import REGISTRY
+from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.writer import (
     OPT_IN,
     CurrentSpanNotes,

@@ -26,6 +26,7 @@ from torchspan import _dynamo_safety
 from torchspan._base import reading
 from torchspan._base.errors import Guarded
 from torchspan.subscribers import sampling
+from torchspan.subscribers.callback_registry import REGISTRY, probability
 from torchspan.subscribers.checks import check_bool, check_callable, check_handle, check_integer, checked_scopes
 from torchspan.subscribers.entry import Entry, Removable
 from torchspan.subscribers.local_state import (
@@ -40,7 +41,6 @@ from torchspan.subscribers.local_state import (
 )
 from torchspan.subscribers.ranges import RecordedRange, record_function
 from torchspan.subscribers.record_function import RecordFunction, current_thread_id
-from torchspan.subscribers.registry import REGISTRY, probability
 from torchspan.subscribers.sampling import SamplingMode
 from torchspan.subscribers.scope import RecordScope, Scope
 

@@ -22,7 +22,7 @@ from torchspan.adapters.engine_runs import EngineRuns, RunState, wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Callback, Engine, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
-from torchspan.subscribers.registry import REGISTRY, Registry
+from torchspan.subscribers.callback_registry import REGISTRY, Registry
 from torchspan.writer import SpanParents
 
 FOLDED = "torch_tensorrt.execute.folded.count"

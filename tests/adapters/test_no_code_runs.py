@@ -25,7 +25,7 @@ from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
 from torchspan.adapters.torch_tensorrt.recompiling import tap_engine, wrap_recompilation
 from torchspan.engine import Callback, Engine, Observed
 from torchspan.probes import PROBES, Lock, Record, Runs, Tap
-from torchspan.subscribers.registry import Registry
+from torchspan.subscribers.callback_registry import Registry
 
 ROWS = [each for each in PROBES if not isinstance(each.target, Lock)]
 """What is called; a lock is handed nothing."""

@@ -22,7 +22,7 @@ from torchspan.callbacks import (
     record_function,
 )
 from torchspan.engine import Callback, Engine
-from torchspan.subscribers.registry import REGISTRY
+from torchspan.subscribers.callback_registry import REGISTRY
 
 
 @record_function("step")

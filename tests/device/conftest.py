@@ -18,7 +18,7 @@ from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.device import DeviceTimes, _driver
 from torchspan.engine import Callback, Engine, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
-from torchspan.subscribers.registry import Registry
+from torchspan.subscribers.callback_registry import Registry
 from torchspan.testing import is_without_gpu
 from torchspan.writer import SpanParents
 

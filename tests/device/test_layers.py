@@ -21,7 +21,7 @@ from torchspan.device import LayerTimes
 from torchspan.device._layers import _REQUESTS, LayerReports, LayerSamples
 from torchspan.engine import RUNNING, Callback, Engine, Pipeline, RateLimits, RecordedRun, RunSampling
 from torchspan.probes import PROBES, Runs
-from torchspan.subscribers.registry import Registry
+from torchspan.subscribers.callback_registry import Registry
 from torchspan.writer import SpanParents
 
 RUN_PROBES = [probe for probe in PROBES if isinstance(probe.action, Runs)]

@@ -7,7 +7,7 @@ import pytest
 from support.engines import extend
 from torchspan import phase
 from torchspan.engine import Callback, Engine, Pipeline, Placement
-from torchspan.subscribers.registry import Registry
+from torchspan.subscribers.callback_registry import Registry
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from torchspan import callbacks, observers
 from torchspan.observers import Observer
 from torchspan.observers._observable import ObservableSite
 from torchspan.observers._official import OFFICIAL
+from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.subscribers.recording import RECORDING
-from torchspan.subscribers.registry import REGISTRY
 
 
 def registered():

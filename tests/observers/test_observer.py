@@ -20,7 +20,7 @@ from torchspan.callbacks import (
     record_function,
 )
 from torchspan.observers import Observer
-from torchspan.subscribers.registry import REGISTRY
+from torchspan.subscribers.callback_registry import REGISTRY
 
 SCOPES = ("context", "process")
 

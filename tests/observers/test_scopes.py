@@ -17,7 +17,7 @@ from support import child
 from torchspan import observers
 from torchspan.observers import Observer
 from torchspan.observers._added import _Lease
-from torchspan.subscribers.registry import REGISTRY
+from torchspan.subscribers.callback_registry import REGISTRY
 
 
 def in_thread(function):

@@ -10,7 +10,7 @@ from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine, Pipeline, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
-from torchspan.subscribers.registry import Registry
+from torchspan.subscribers.callback_registry import Registry
 from torchspan.writer import SpanParents, SpanWriter
 
 (OPERATOR, *_) = (each for each in PROBES if isinstance(each.action, Runs) and each.action.phase is phase.EXECUTE)

@@ -18,8 +18,8 @@ from torchspan.engine.event import CURRENT, DETACHED, Attributes, Event, EventSt
 from torchspan.engine.pipeline import Members, Pipeline
 from torchspan.engine.run_times import RunTimes
 from torchspan.phase import BUILD_PHASE, PHASES, RUNS, Phase
+from torchspan.subscribers.callback_registry import Registry
 from torchspan.subscribers.record_function import RecordFunction
-from torchspan.subscribers.registry import Registry
 from torchspan.subscribers.sampling import CURRENT_TREE
 
 Undo = Callable[[], None]

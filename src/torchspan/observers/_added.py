@@ -13,8 +13,8 @@ from typing import Any
 
 from torchspan._base import reading
 from torchspan._base.errors import ErrorPolicy, Guarded
+from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.subscribers.interest import Gate
-from torchspan.subscribers.registry import REGISTRY
 
 _numbers, _keys = itertools.count(1), itertools.count(1)
 

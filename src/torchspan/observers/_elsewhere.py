@@ -14,8 +14,8 @@ from torchspan._base.errors import ErrorPolicy
 from torchspan.observers._checks import checked_policy
 from torchspan.observers._observable import CallableObservers, make_observable
 from torchspan.observers._observer import Observer
+from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.subscribers.entry import Removable
-from torchspan.subscribers.registry import REGISTRY
 
 if TYPE_CHECKING:
     from torchspan._base.patching import Patches

@@ -15,10 +15,10 @@ from torchspan._base.reading import is_a
 from torchspan.engine import Observed
 from torchspan.observers._checks import checked_policy
 from torchspan.observers._observer import Observer, PartObserver
+from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.subscribers.function_wrappers import wrapped
 from torchspan.subscribers.interest import Gate
 from torchspan.subscribers.recording import RECORDING, Recorder
-from torchspan.subscribers.registry import REGISTRY
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")

@@ -12,10 +12,10 @@ from torchspan._base.errors import ErrorPolicy
 from torchspan.observers._added import Added, AddedCallbacks
 from torchspan.observers._checks import checked_policy, checked_scope
 from torchspan.subscribers import local_state
+from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.subscribers.checks import check_text
 from torchspan.subscribers.entry import Removable
 from torchspan.subscribers.recording import RECORDING, Recording
-from torchspan.subscribers.registry import REGISTRY
 
 Callback = Callable[..., Any]
 C = TypeVar("C", bound=Callback)

@@ -11,7 +11,7 @@ from torchspan.engine import Event
 from torchspan.observers._observable import CallableObservers, ObserveContext
 from torchspan.observers._observer import PartObserver
 from torchspan.phase import PHASES, Phase
-from torchspan.subscribers.registry import REGISTRY
+from torchspan.subscribers.callback_registry import REGISTRY
 
 OFFICIAL: dict[str, tuple[Phase, CallableObservers]] = {}
 """Name below `torchspan.observers` -> phase and pair."""

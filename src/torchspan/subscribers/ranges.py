@@ -12,11 +12,11 @@ from torchspan import _dynamo_safety
 from torchspan._base import reading
 from torchspan._base.errors import PROCESS_GUARD
 from torchspan._base.reading import attribute, is_a
+from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.subscribers.checks import check_integer, check_name, check_record_scope, check_tuple
 from torchspan.subscribers.function_wrappers import wrapped
 from torchspan.subscribers.interest import Interest
 from torchspan.subscribers.record_function import RecordFunction
-from torchspan.subscribers.registry import REGISTRY
 from torchspan.subscribers.scope import RecordScope
 
 if TYPE_CHECKING:

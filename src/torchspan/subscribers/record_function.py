@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from torchspan import _dynamo_safety
 from torchspan._base.errors import FAILED
+from torchspan.subscribers.callback_registry import REGISTRY, Registry
 from torchspan.subscribers.checks import check_record_scope, check_text
 from torchspan.subscribers.entry import Entry
 from torchspan.subscribers.interest import Interest
-from torchspan.subscribers.registry import REGISTRY, Registry
 from torchspan.subscribers.sampling import CURRENT_TREE, Tree
 from torchspan.subscribers.scope import RecordScope, Scope
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from torchspan._base.by_identity import ByIdentity
-from torchspan.subscribers.registry import REGISTRY
+from torchspan.subscribers.callback_registry import REGISTRY
 
 Undo = Callable[[], None]
 
