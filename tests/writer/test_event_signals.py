@@ -22,7 +22,7 @@ from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine
 from torchspan.probes import Function, Record
 from torchspan.sdk import RunFileProcessor
-from torchspan.writer import SpanWriter, exception_signal
+from torchspan.writer import SpanWriter, event_signals
 
 if not hasattr(logs_export, "InMemoryLogRecordExporter"):
     pytest.skip("this version of the SDK has no log records as torchspan writes them", allow_module_level=True)
@@ -64,9 +64,9 @@ def fails(provider):
     """`fails(opt_in, logger_provider)`: an engine whose compilation fails in its partitioning, both recorded."""
 
     def fail(opt_in, logger_provider, *, of=provider, capture="none", **options):
-        signal = exception_signal(opt_in, logger_provider, capture_text=capture == "text")
+        signal = event_signals(opt_in, "span", logger_provider, capture_text=capture == "text")
         engine = Engine()
-        extend(engine, SpanWriter(of, exceptions=signal, capture=capture, **options).callback)
+        extend(engine, SpanWriter(of, signals=signal, capture=capture, **options).callback)
         raise_once(engine)
         return engine
 
@@ -143,7 +143,7 @@ def test_a_record_has_the_attributes_that_the_span_event_has(fails, logs, record
     assert dict(record.attributes) == {
         "exception.type": "ValueError",
         "code.function.name": f"{__name__}.raises",
-        "code.file.path": "writer/test_exception_signals.py",
+        "code.file.path": "writer/test_event_signals.py",
         "code.line.number": raises.__code__.co_firstlineno + 1,
     }
 
@@ -256,15 +256,15 @@ def test_a_logger_that_raises_leaves_the_exception_on_its_span(fails, exporter, 
     fails("logs", Broken())
     assert of_spans(exporter) == ON_THE_SPAN
     assert warnings(caplog)[0].startswith(
-        "Emitting a log record of an exception failed; it is an event of its span instead. Cause: RuntimeError in "
+        "Emitting a log record failed; it is an event of its span instead. Cause: RuntimeError in "
     )
 
 
 def test_who_asks_for_no_records_does_not_load_the_api_for_them():
     program = (
         "import sys\n"
-        "from torchspan.writer import SpanWriter, exception_signal\n"
-        "SpanWriter(exceptions=exception_signal('http', None, capture_text=False))\n"
+        "from torchspan.writer import SpanWriter, event_signals\n"
+        "SpanWriter(signals=event_signals('http', 'span', None, capture_text=False))\n"
         "print('opentelemetry._logs' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -293,13 +293,13 @@ def test_nothing_is_kept_of_spans_that_have_ended(fails, logs):
 
 # --- processes that end without an exit -----------------------------------------------------------------------------
 def test_there_is_something_to_export_once_a_record_has_been_emitted(logs):
-    signal = exception_signal("logs", logs, capture_text=False)
+    signal = event_signals("logs", "span", logs, capture_text=False)
     engine = Engine()
-    extend(engine, SpanWriter(exceptions=signal).callback)
+    extend(engine, SpanWriter(signals=signal).callback)
     assert signal.exports() == []
     raise_once(engine)
     assert signal.exports() == [logs.force_flush]
 
 
 def test_without_the_variable_there_are_no_records_to_export(logs):
-    assert exception_signal("", logs, capture_text=False).exports() == []
+    assert event_signals("", "span", logs, capture_text=False).exports() == []
