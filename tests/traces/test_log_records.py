@@ -146,7 +146,7 @@ def test_a_record_that_is_not_one_is_a_problem_and_the_others_are_read(broken, w
 
 
 @pytest.mark.parametrize("broken", ["text", None, 3, []])
-def test_what_is_no_record_at_all_is_a_problem(broken):
+def test_what_is_not_a_mapping_is_a_problem(broken):
     (problem,) = read(spans(span()), records(broken)).problems
     assert (problem.place, problem.what) == ("line 2, log record 1", "no eventName")
 
@@ -168,12 +168,12 @@ def test_a_record_that_is_nested_too_deeply_is_a_problem():
 @pytest.mark.parametrize(
     "groups", [[3], [{"scopeLogs": 3}], [{"scopeLogs": [{"scope": 3, "logRecords": 3}]}], [{"scopeLogs": [None]}]]
 )
-def test_logs_without_what_makes_them_logs_are_no_records(groups):
+def test_logs_without_what_makes_them_logs_have_no_effect(groups):
     file = read(spans(span()), {"resourceLogs": groups})
     assert (events(file), file.problems) == ([], [])
 
 
-def test_logs_that_are_no_list_are_a_problem():
+def test_logs_that_are_not_a_list_are_a_problem():
     (problem,) = read({"resourceLogs": 3}).problems
     assert problem.what == "OTLP logs, not traces"
 

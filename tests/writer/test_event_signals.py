@@ -438,7 +438,7 @@ def test_events_of_a_span_that_the_sampler_refuses_are_records_with_the_ids_of_i
     assert (record.trace_id != 0, record.trace_flags.sampled) == (True, False)
 
 
-def test_with_span_events_of_a_span_that_the_sampler_refuses_are_no_records(engine_with, logs, records):
+def test_with_span_events_of_a_span_that_the_sampler_refuses_are_lost(engine_with, logs, records):
     build(engine_with("span", logs, of=TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)), OF_EACH_NAME[0])
     assert records.all() == []
 
@@ -506,7 +506,7 @@ def test_an_event_of_a_span_of_the_programs_stays_there_if_no_logger_provider_ac
     ]
 
 
-def test_an_event_of_a_span_that_does_not_record_is_no_record(notes, records):
+def test_an_event_of_a_span_that_does_not_record_is_not_emitted(notes, records):
     tracer = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False).get_tracer("user")
     notes.add(semconv.DRIFT_EVENT, {})
     with tracer.start_as_current_span("request"):

@@ -34,8 +34,8 @@ class ShowCommand:
     first. Waterfalls of those with news follow. `show FILE 3` draws part 3 of it.
 
     Reads OTLP JSON, plain or packed with gzip: files of `torchspan run`, of the exporter torchspan_file, and of the
-    Collector's file exporter. Several files are shown as one; `-` is the standard input. Exit status 1: part of a file
-    could not be read; 2: none of it.
+    Collector's file exporter, log records of events among them. Several files are shown as one; `-` is the standard
+    input. Exit status 1: part of a file could not be read; 2: none of it.
 
     With --what-leaves, every distinct string of the files is listed instead with its type, including strings in
     metrics and logs. `!` marks a string that its type does not allow, `*` one that is not torchspan's, `=` one that is

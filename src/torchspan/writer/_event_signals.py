@@ -2,7 +2,7 @@
 """Records events and exceptions as events of spans, as log records, or exceptions as both.
 
 OpenTelemetry deprecates the API for events of spans, in favor of log records with the context of the span:
-https://github.com/open-telemetry/opentelemetry-specification/blob/main/oteps/4430-span-event-api-deprecation-plan.md
+https://opentelemetry.io/blog/2026/deprecating-span-events/
 Its conventions define the variable that selects the signal of exceptions:
 https://opentelemetry.io/docs/specs/semconv/exceptions/exceptions-logs/
 """
