@@ -46,8 +46,7 @@ description of the status is the last error line of TensorRT's log.
 
 ## Events as log records
 
-OpenTelemetry retires the API for events of spans
-([OTEP 4430](https://opentelemetry.io/blog/2026/deprecating-span-events/)). With
+OpenTelemetry [retires the API for events of spans](https://opentelemetry.io/blog/2026/deprecating-span-events/) (OTEP 4430). With
 `TORCHSPAN_EVENTS=log`, each event below except `exception` is a log record instead, with the event's name as the event name, its
 attributes and its time, the trace and span id of its span, and no body. The severity is WARN for
 `{semconv.RECOMPILE_LIMIT_EVENT}`, `{semconv.OUTSIDE_EVENT}` and `{semconv.DRIFT_EVENT}`. That of `{semconv.LOG_EVENT}` follows
