@@ -34,7 +34,8 @@ ALLOWED = {
     "adapters": VOCABULARY
     | {"_files", "_base", "_dynamo_safety", "engine", "inputs", "probes", "redaction", "subscribers"},
     "writer": VOCABULARY
-    | {"_context", "_files", "_sampling", "_base", "_server_span", "_version", "engine", "redaction"},
+    | {"_context", "_files", "_sampling", "_base", "_server_span", "_version", "engine", "environment_variables"}
+    | {"redaction"},
     "_config_file": set(),
     "_settings": {"_sampling", "_base", "_config_file", "environment_variables", "exceptions"},
     "_launched": {"_files", "_sampling", "_base", "_config_file", "environment_variables", "inputs", "sdk"},

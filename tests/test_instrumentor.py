@@ -190,7 +190,7 @@ def test_an_unknown_argument_that_is_like_no_other_is_a_type_error_that_lists_th
     with pytest.raises(TypeError) as caught:
         torchspan.instrument(propagators=None)
     assert str(caught.value) == (
-        "instrument() got an unexpected argument 'propagators' (expected one of build_phases, capture, detail, "
+        "instrument() got an unexpected argument 'propagators' (expected one of build_phases, capture, detail, events, "
         "gpu_time, graph_runs, heartbeat, inputs, inputs_every, layers, logger_provider, meter_provider, operators, propagation, ranks, ready_after, "
         "sample_execute, sample_execute_per_second, sample_execute_target, sample_other, tracer_provider, without_gpu)"
     )

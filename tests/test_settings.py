@@ -23,6 +23,7 @@ def test_variables_are_read():
         "TORCHSPAN_DETAIL": "Passes ",
         "TORCHSPAN_BUILD_PHASES": "on",
         "TORCHSPAN_CAPTURE": "text",
+        "TORCHSPAN_EVENTS": "LOG",
         "TORCHSPAN_HEARTBEAT": " 0.5",
         "TORCHSPAN_PROPAGATION": "links",
         "TORCHSPAN_WITHOUT_GPU": "1",
@@ -40,6 +41,7 @@ def test_variables_are_read():
         detail="passes",
         build_phases="on",
         capture="text",
+        events="log",
         propagation="links",
         heartbeat=0.5,
         without_gpu=True,
@@ -215,6 +217,7 @@ INVALID = {
         "many",
         "invalid value for sample_execute_target: 'many' (expected a number above 0, at most 1000000)",
     ),
+    "events": ("logs", "invalid value for events: 'logs' (expected one of span, log)"),
     "ranks": ("7-0", "invalid value for ranks: '7-0' (expected all, or ranks such as 0, 0-7 or 0,4-6)"),
     "inputs": (
         "app.models.Model",

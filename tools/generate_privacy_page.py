@@ -104,8 +104,8 @@ constants. The description of a span's status is the value of `{status}`, or emp
 Your own spans keep the names and attributes that you give them. torchspan adds two things to them: numbers about work that has no
 span, and the event `{event}`.
 
-`OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN` turns exceptions into log records of OpenTelemetry. Such a record has a constant name, no body,
-and the attributes of the `exception` event, reduced in the same way.
+`TORCHSPAN_EVENTS=log` turns events into log records of OpenTelemetry, and `OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN` exceptions. Such a record
+has a constant name, no body, and the attributes of the event, reduced in the same way.
 """
 
 METRICS = """\

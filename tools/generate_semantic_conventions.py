@@ -35,7 +35,7 @@ that version. Durations are in seconds, sizes in bytes.
 - **seen by samplers**: `yes` if the attribute is set when the span starts, provided that its value is known by then.
 """
 
-STATUS = """\
+STATUS = f"""\
 ## Status
 
 | status | when |
@@ -48,6 +48,23 @@ Only the innermost span that an exception passed has the `exception` event. With
 replaces the event; with `logs/dup`, both are emitted. The log record has the event name `<span>.exception`, such as
 `torch_tensorrt.convert.exception`, the severity ERROR, and the attributes of the event. For a build that returned no engine, the
 description of the status is the last error line of TensorRT's log.
+
+## Events as log records
+
+OpenTelemetry [retires the API for events of spans](https://opentelemetry.io/blog/2026/deprecating-span-events/) (OTEP 4430). With
+`TORCHSPAN_EVENTS=log`, each event below except `exception` is a log record instead, with the event's name as the event name, its
+attributes and its time, the trace and span id of its span, and no body. The severity is WARN for
+`{semconv.RECOMPILE_LIMIT_EVENT}`, `{semconv.OUTSIDE_EVENT}` and `{semconv.DRIFT_EVENT}`. That of `{semconv.LOG_EVENT}` follows
+`{semconv.LOG_SEVERITY}`: WARN, ERROR, or FATAL for `INTERNAL_ERROR`. That of all others is INFO.
+
+- A record that no logger provider accepts is an event of its span instead. OpenTelemetry 1.38 or newer is needed for records.
+- Records are emitted when the span ends, also below spans that a sampler refused. Events of your own spans are emitted at once, and only
+  if the span records.
+- The file of `torchspan run` and `torchspan.testing.capture()` have the events on the spans in any case. The exporter `torchspan_file` writes
+  no log records.
+- `torchspan show`, `torchspan compare` and `torchspan.traces.read` read the records from files of the Collector's file exporter and give each
+  to its span, from any of the files of `torchspan show`; `torchspan compare` takes them from the file with the spans. An event whose
+  span is missing is left out, and `torchspan show` says how many are.
 """
 
 

@@ -48,7 +48,7 @@ OpenTelemetry's own variables apply as usual. These variables affect torchspan:
 | variable | value | what it does |
 |---|---|---|
 | `OTEL_PYTHON_DISABLED_INSTRUMENTATIONS` | `torchspan` | torchspan is disabled. |
-| `OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN` | `logs`, `logs/dup` | Exceptions are log records in place of span events; with `logs/dup` they are both. |
+| `OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN` | `logs`, `logs/dup` | Exceptions are log records in place of span events; with `logs/dup` they are both. For other events, see `TORCHSPAN_EVENTS`. |
 | `OTEL_TRACES_EXPORTER` | `torchspan_file` | Spans are written to a file, OTLP as JSON lines: see `TORCHSPAN_FILE`. |
 | `OTEL_TRACES_SAMPLER` | `parentbased_torchspan`, `torchspan` | Compilations are always sampled; other spans follow `sample_other`, `sample_execute` and the settings next to them. |
 | `OTEL_TRACES_SAMPLER_ARG` | such as `other=0.1,execute=0.01` | The rules of the sampler that `OTEL_TRACES_SAMPLER` selects. torchspan's own settings take precedence. |

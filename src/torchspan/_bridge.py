@@ -59,7 +59,7 @@ from torchspan.writer import (
     SpanParents,
     SpanWriter,
     enrich_callback,
-    exception_signal,
+    event_signals,
     is_suppressed,
     memory_callbacks,
 )
@@ -101,17 +101,17 @@ class Bridge:
         self._parents = SpanParents()
         self._sampling = RunSampling(RateLimits(), _asked_rules(settings))
         self._device_times = DeviceTimes(self._engine) if settings.gpu_time == "sampled" else None
+        self._signals = event_signals(
+            os.environ.get(OPT_IN, ""), settings.events, logger_provider, capture_text=settings.capture == "text"
+        )
         self._ports = self._make_ports()
         self._provenance = Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
-        self._exceptions = exception_signal(
-            os.environ.get(OPT_IN, ""), logger_provider, capture_text=settings.capture == "text"
-        )
         self._writer = SpanWriter(
             tracer_provider,
             parents=self._parents,
             capture=settings.capture,
-            exceptions=self._exceptions,
+            signals=self._signals,
             tracer_of=None if run is None else run.tracer,
             holds=self._sampling.use,
         )
@@ -133,7 +133,7 @@ class Bridge:
             self._report.complete = self._complete
 
     def _make_ports(self) -> Ports:
-        notes = CurrentSpanNotes()
+        notes = CurrentSpanNotes(self._signals)
         return Ports(
             redact=messages.line_reader(capture_text=self._settings.capture == "text"),
             annotate_current=notes.add,
@@ -262,7 +262,7 @@ class Bridge:
         """What exports the metrics that torchspan has recorded, if any is exported, and its log records, if there are
         some.
         """
-        return [*([self._metrics.export] if self._metrics.is_read() else []), *self._exceptions.exports()]
+        return [*([self._metrics.export] if self._metrics.is_read() else []), *self._signals.exports()]
 
     def write_waiting(self) -> None:
         """Write what waits: imports until there is a provider, runs until their device has ended, sums until a reader collects."""

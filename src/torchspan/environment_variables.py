@@ -11,6 +11,7 @@ __all__ = [
     "TORCHSPAN_BUILD_PHASES",
     "TORCHSPAN_CAPTURE",
     "TORCHSPAN_DETAIL",
+    "TORCHSPAN_EVENTS",
     "TORCHSPAN_FILE",
     "TORCHSPAN_FILE_MAX_SIZE",
     "TORCHSPAN_FILE_MODE",
@@ -72,6 +73,13 @@ TORCHSPAN_CAPTURE = "TORCHSPAN_CAPTURE"
 
 Default `local`: the file of `torchspan run`, the terminal on which it ends, and `torchspan.testing.capture()`. Exporters get what the
 table of messages lets through. `none`: no one. `text`: exporters too."""
+
+TORCHSPAN_EVENTS = "TORCHSPAN_EVENTS"
+"""What torchspan's events are, such as graph breaks and lines of TensorRT's log: events of their spans (`span`, default) or log records
+with the ids of their spans (`log`).
+
+Where no logger provider accepts a record, it is an event of its span. The file of `torchspan run` and `torchspan.testing.capture()` have
+events on spans in any case. For exceptions, OpenTelemetry's OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN decides."""
 
 TORCHSPAN_GPU_TIME = "TORCHSPAN_GPU_TIME"
 """`sampled`: runs of engines and compiled graphs that have a span also have their time on the device. Default: `off`."""

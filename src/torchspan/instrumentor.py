@@ -259,6 +259,7 @@ def instrument(
     build_phases: Literal["auto", "on", "off"] | None = None,
     heartbeat: float | None = None,
     capture: Literal["local", "none", "text"] | None = None,
+    events: Literal["span", "log"] | None = None,
     propagation: Literal["on", "links", "off"] | None = None,
     without_gpu: bool | None = None,
     ready_after: str | None = None,
@@ -286,8 +287,8 @@ def instrument(
     Args:
         tracer_provider: where spans go. Default: the global tracer provider.
         meter_provider: where metrics go. Default: the global meter provider.
-        logger_provider: where exceptions go as log records, if `OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN` enables them. Default:
-            the global logger provider.
+        logger_provider: where events and exceptions go as log records, if `events` and `OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN`
+            enable them. Default: the global logger provider.
         detail: `stages` (default): a span for each stage of a compilation. `passes`: a span for each lowering pass, too.
         build_phases: `on` or `off`: whether TensorRT's build phases are spans. `auto` (default): only under `torchspan run`
             and `torchspan demo`, with TensorRT-RTX.
@@ -295,6 +296,8 @@ def instrument(
             The first comes after 2 s at the latest. Default: 2, 7, 17, 37 and 77 s after its start, then every 60 s.
         capture: Who gets the texts of messages and guards whole. `local` (default): the file of `torchspan run` and
             `torchspan.testing.capture()`. `none`: no one. `text`: exporters, too.
+        events: what torchspan's events are, such as graph breaks and lines of TensorRT's log. `span` (default): events of spans. `log`:
+            log records with the ids of their spans.
         propagation: `on` (default): the context is propagated into threads, pools and processes. `links`: the same, but the
             span that started this process becomes a link instead of a parent. `off`: the context is not propagated.
         without_gpu: run Torch-TensorRT's pipeline on a machine without a GPU (`torchspan.testing.without_gpu`).

@@ -63,8 +63,10 @@ class Emitted(SpanExporter):
             self._add_sample("metric", metric.name, point.attributes)
 
     def add_log_record(self, record):
-        """Write what a log record of an exception is: the event of a span under a name of its own."""
-        span, _, event = record.event_name.rpartition(".")
+        """Write what a log record is: an event of a span. The name of an exception's begins with that of the span."""
+        span, event = "a log record", record.event_name
+        if event.endswith(".exception"):
+            span, _, event = event.rpartition(".")
         for key, value in record.attributes.items():
             self._add("attribute", span=span, event=event, key=key, type=_type_in_table(key, value))
         self._add_sample("log", record.event_name, record.attributes)

@@ -20,7 +20,7 @@ from torchspan.engine import Engine, Occurrence
 from torchspan.redaction import messages
 from torchspan.sdk import RunFileProcessor
 from torchspan.testing import capture
-from torchspan.writer import SpanWriter, exception_signal
+from torchspan.writer import SpanWriter, event_signals
 
 SECRET = "the patient has pain in the left hand"
 PARSER = f"Failed to parse ONNX model from file: {SECRET}!"
@@ -44,10 +44,10 @@ def processor(path, provider):
 def engine_with(provider, processor):
     """`engine_with(capture)`: an engine whose spans go to the program's exporter and to the file of a run."""
 
-    def make(capture="local", opt_in="", logs=None, **options):
+    def make(capture="local", opt_in="", events="span", logs=None, **options):
         engine = Engine()
-        signal = exception_signal(opt_in, logs, capture_text=capture == "text")
-        extend(engine, SpanWriter(provider, capture=capture, exceptions=signal, **options).callback)
+        signal = event_signals(opt_in, events, logs, capture_text=capture == "text")
+        extend(engine, SpanWriter(provider, capture=capture, signals=signal, **options).callback)
         return engine
 
     return make

@@ -7,11 +7,15 @@ Processors that know of it read it while the span ends. It is held no longer.
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchspan._base.recorded_operators import RecordedOperators
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 
 class WithheldEvent(NamedTuple):
@@ -55,6 +59,23 @@ def while_ending(trace_id: int, span_id: int, withheld: Withheld) -> Iterator[No
         del _ENDING[trace_id, span_id]
 
 
+_NOTED: dict[tuple[int, int], list[WithheldEvent]] = {}
+"""Events of spans that the program ends, by trace and span id."""
+
+
+def note(span: Span, event: WithheldEvent) -> None:
+    """Withhold an event from a span of the program's until the span is freed."""
+    ids = span.get_span_context()
+    key = ids.trace_id, ids.span_id
+    if key not in _NOTED:
+        weakref.finalize(span, _NOTED.pop, key, None).atexit = False
+    _NOTED.setdefault(key, []).append(event)
+
+
 def of(trace_id: int, span_id: int) -> Withheld:
     """What is withheld from a span that is just ending."""
-    return _ENDING.get((trace_id, span_id), NOTHING) if _ENDING else NOTHING
+    if not (_ENDING or _NOTED):
+        return NOTHING
+    key = trace_id, span_id
+    ending, noted = _ENDING.get(key, NOTHING), _NOTED.get(key)
+    return ending._replace(events=[*ending.events, *noted]) if noted else ending

@@ -41,6 +41,7 @@ logger = Log("torchspan", names_itself=True)
 Detail = Literal["stages", "passes"]
 BuildPhases = Literal["auto", "on", "off"]
 Capture = Literal["local", "none", "text"]
+Events = Literal["span", "log"]
 Propagation = Literal["on", "links", "off"]
 Operators = Literal["off", "sampled", "on"]
 GpuTime = Literal["off", "sampled"]
@@ -54,6 +55,7 @@ class Settings(NamedTuple):
     detail: Detail = "stages"
     build_phases: BuildPhases = "auto"
     capture: Capture = "local"
+    events: Events = "span"
     propagation: Propagation = "on"
     heartbeat: float | None = None
     without_gpu: bool = False
@@ -211,6 +213,15 @@ SETTINGS = (
         "Who gets the texts of messages and guards whole. `local`: the file that `torchspan run` makes, the terminal on which it "
         "ends, and `torchspan.testing.capture()`. Exporters get what the table of messages lets through. `none`: no one. `text`: "
         "exporters too, and paths of source files are absolute.",
+    ),
+    Setting(
+        "events",
+        env.TORCHSPAN_EVENTS,
+        Choice(Events),
+        "span",
+        "What torchspan's events are, such as graph breaks and lines of TensorRT's log. `span`: events of spans. `log`: log records with "
+        "the ids of their spans; events of spans where no logger provider accepts them. The file of `torchspan run` and "
+        "`torchspan.testing.capture()` have them on spans in any case.",
     ),
     Setting(
         "propagation",

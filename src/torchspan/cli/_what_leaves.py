@@ -46,12 +46,14 @@ def _is_span_name(text: str) -> bool:
     return text.partition(" ")[0] in _PHASES and semconv.span_name(text) == text
 
 
+def _is_record_name(text: str) -> bool:
+    return semconv.event_name(text) == text or (text.endswith(".exception") and text[: -len(".exception")] in _PHASES)
+
+
 _PHASES = frozenset(row.name for row in phase.SPANS)
 _ROWS: Mapping[str, semconv.Attribute] = {str(row): row for row in semconv.ATTRIBUTES}
 _OWN_PREFIXES = ("torchspan.", "torch_tensorrt.", "tensorrt.", "torch.")
-_ATTRIBUTES = frozenset(
-    {Part.ATTRIBUTE, Part.EVENT_ATTRIBUTE, Part.LINK_ATTRIBUTE, Part.MEASUREMENT_ATTRIBUTE, Part.RESOURCE_ATTRIBUTE}
-)
+_ATTRIBUTES = frozenset(part for part in Part if part.name.endswith("ATTRIBUTE") and part is not Part.SCOPE_ATTRIBUTE)
 _WHOLE_TEXT = _Type("whole text, in this file alone", lambda _text: True)
 _NO_ROW = _Type("no row in the table")
 _NO_TYPE = _Type("no type")
@@ -60,6 +62,8 @@ _EVENT = _Type("name of an event", lambda text: semconv.event_name(text) == text
 _OF_TORCHSPAN: Mapping[Part, _Type] = {
     Part.NAME: _Type("name of a span", _is_span_name),
     Part.EVENT: _EVENT,
+    Part.LOG_EVENT: _Type("name of an event", _is_record_name),
+    Part.LOG_TEXT: _Type.one_of("severity", ("INFO", "WARN", "ERROR", "FATAL")),
     Part.STATUS: _Type.of(semconv.BUILD_ERROR),
     Part.METRIC: _Type.one_of("name of a metric", semconv.METRICS),
     Part.METRIC_TEXT: _Type.one_of("description in the table", (row.brief for row in semconv.METRICS)),

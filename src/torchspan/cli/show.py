@@ -19,7 +19,7 @@ from torchspan.cli._command import CommandError
 from torchspan.cli._redacted_copy import HELP, write_redacted
 from torchspan.cli._terminal import Terminal
 from torchspan.cli._what_leaves import Listing
-from torchspan.traces import FileContent, Span, read, strings, trees
+from torchspan.traces import FileContent, Span, TraceFile, read, strings, trees
 
 _MOST_PROBLEMS = 5
 _MOST_DIGITS = 10
@@ -34,8 +34,8 @@ class ShowCommand:
     first. Waterfalls of those with news follow. `show FILE 3` draws part 3 of it.
 
     Reads OTLP JSON, plain or packed with gzip: files of `torchspan run`, of the exporter torchspan_file, and of the
-    Collector's file exporter. Several files are shown as one; `-` is the standard input. Exit status 1: part of a file
-    could not be read; 2: none of it.
+    Collector's file exporter, log records of events among them. Several files are shown as one; `-` is the standard
+    input. Exit status 1: part of a file could not be read; 2: none of it.
 
     With --what-leaves, every distinct string of the files is listed instead with its type, including strings in
     metrics and logs. `!` marks a string that its type does not allow, `*` one that is not torchspan's, `=` one that is
@@ -215,12 +215,14 @@ def _list(paths: Sequence[str], *, shows_texts: bool) -> int:
 
 
 def write_problems(file: FileContent) -> None:
-    """Say on stderr what could not be read."""
+    """Say on stderr what could not be read, and how many events have no span."""
     for problem in file.problems[:_MOST_PROBLEMS]:
         print(f"torchspan: {printable(str(problem))}", file=sys.stderr)
     more = file.unread - _MOST_PROBLEMS
     if more > 0:
         print(f"torchspan: {more} more places could not be read", file=sys.stderr)
+    if isinstance(file, TraceFile) and file.spanless:
+        print(f"torchspan: {plural(file.spanless, 'event')} of spans that are not in the file", file=sys.stderr)
 
 
 def _read(paths: Sequence[str], reader: Callable[..., _Content]) -> _Content:

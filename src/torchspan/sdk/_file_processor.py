@@ -50,7 +50,7 @@ class RunFileProcessor(SpanProcessor):
     exporter gets, the file contains:
 
     - the resource attributes `torchspan.run.id` and `process.pid`;
-    - the `exception` events that are log records elsewhere (`OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN=logs`);
+    - the events that are log records elsewhere (`TORCHSPAN_EVENTS=log`, `OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN=logs`);
     - on torchspan's spans, the whole texts of messages and guards, and names of the program's ranges, under keys that begin with
       `torchspan.local.`, if the file gives no rights to others;
     - on torchspan's spans `torchspan.open_ancestors.ids`, `.names` and `.starts`: the spans around them that are open;
@@ -144,11 +144,11 @@ class RunFileProcessor(SpanProcessor):
             if context is None or not context.trace_flags & _SAMPLED:
                 self.has_unsampled = True
                 return
-            if not _is_own(span):
-                self._write(self._encoder.encode(span))
-                return
             kept_back = withheld.of(context.trace_id, context.span_id)
             events = [Event(*fields) for fields in kept_back.events]
+            if not _is_own(span):
+                self._write(self._encoder.encode(span, events=events))
+                return
             texts = kept_back.texts if kept_back.texts and self._may_have_texts() else {}
             additions = {**_ancestors(around), **texts}
             encoded = self._encoder.encode(span, additions, events)

@@ -8,7 +8,7 @@ import io
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from torchspan._files import withheld
@@ -32,6 +32,7 @@ class InstrumentSettings(TypedDict, total=False):
     build_phases: Literal["auto", "on", "off"] | None
     heartbeat: float | None
     capture: Literal["local", "none", "text"] | None
+    events: Literal["span", "log"] | None
     propagation: Literal["on", "links", "off"] | None
     without_gpu: bool | None
     ready_after: str | None
@@ -49,8 +50,8 @@ class InstrumentSettings(TypedDict, total=False):
 
 
 # ------------------------------------------------------------------------------------------------------------------
-_Ended: TypeAlias = "tuple[ReadableSpan, Mapping[str, Any]]"
-"""A span that has ended, and the whole texts that belong to it."""
+_Ended: TypeAlias = "tuple[ReadableSpan, Mapping[str, Any], Sequence[withheld.WithheldEvent]]"
+"""A span that has ended, with the whole texts that belong to it, and its events that are log records."""
 
 
 class CapturedTrace(Report):
@@ -80,10 +81,13 @@ class CapturedTrace(Report):
         number, traces = self._traces
         ended = self._ended[:]
         if number != len(ended):
+            from opentelemetry.sdk.trace import Event
+
             from torchspan.sdk._otlp_json import Encoder, lines
 
             encode = Encoder().encode
-            traces = read(io.BytesIO(lines([encode(span, texts) for span, texts in ended]))).traces
+            encoded = [encode(span, texts, [Event(*fields) for fields in events]) for span, texts, events in ended]
+            traces = read(io.BytesIO(lines(encoded))).traces
             self._traces = len(ended), traces
         return traces
 
@@ -195,12 +199,12 @@ class _Captures:
         if context is None or not context.trace_flags.sampled or not lists:
             return
         kept_back = withheld.of(context.trace_id, context.span_id)
-        ended: list[_Ended] = [(span, kept_back.texts)]
+        ended: list[_Ended] = [(span, kept_back.texts, kept_back.events)]
         if kept_back.operators is not None:
             from torchspan.sdk._operator_spans import spans_with_texts
 
             kept_back.operators.is_read = True
-            ended.extend(spans_with_texts(kept_back.operators, span))
+            ended.extend((*pair, ()) for pair in spans_with_texts(kept_back.operators, span))
         for list_ in lists:
             list_.extend(ended)
 

@@ -23,6 +23,7 @@ class Part(enum.Enum):
     METRIC_TEXT = "description of metrics"
     UNIT = "unit of metrics"
     MEASUREMENT_ATTRIBUTE = "attribute of measurements"
+    LOG_EVENT = "name of log records"
     LOG_ATTRIBUTE = "attribute of log records"
     LOG_TEXT = "text of log records"
     SCOPE = "name of the scope"
@@ -89,7 +90,7 @@ _METRIC = Message(
 _LOG = Message(
     **_IDS,
     severityText=Part.LOG_TEXT,
-    eventName=Part.LOG_TEXT,
+    eventName=Part.LOG_EVENT,
     body=Value(Part.LOG_TEXT),
     attributes=Attributes(Part.LOG_ATTRIBUTE),
 )

@@ -26,12 +26,15 @@ class UnreadableError(Exception):
     """Says what is wrong with a document or a span, as a clause."""
 
 
-Raw = tuple[str, Any, str, Attributes]
-"""A span as it stands in a document: where that is, the span, the scope's name, the resource."""
+Raw = tuple[str, str, Any, str, Attributes]
+"""A span or a log record as it stands in a document: where that is, SPAN or RECORD, the message, the scope's name, the resource."""
+
+SPAN, RECORD = "span", "log record"
+_FIELDS = {SPAN: ("resourceSpans", "scopeSpans", "spans"), RECORD: ("resourceLogs", "scopeLogs", "logRecords")}
 
 
-def raw_spans(document: Any, place: str, resources: dict[str, Attributes]) -> Iterator[Raw]:
-    """The spans of a document: a request, or a list of requests. Raises UnreadableError when it is neither.
+def raw_messages(document: Any, place: str, resources: dict[str, Attributes]) -> Iterator[Raw]:
+    """The spans and log records of a document: a request, or a list of requests. Raises UnreadableError when it is neither.
 
     Args:
         document: The document, decoded from JSON.
@@ -41,27 +44,30 @@ def raw_spans(document: Any, place: str, resources: dict[str, Attributes]) -> It
     requests = document if isinstance(document, list) and document else [document]
     number = 0
     for request in requests:
-        for resource_spans in mappings(_requested(request)):
-            attributes = mapping(resource_spans.get("resource")).get("attributes")
+        kind = _kind(request)
+        of_resources, of_scopes, messages = _FIELDS[kind]
+        for resource_part in mappings(request[of_resources]):
+            attributes = mapping(resource_part.get("resource")).get("attributes")
             key = repr(attributes)
             resource = resources.get(key)
             if resource is None:
                 resource = resources[key] = _attributes(attributes)
-            for scope_spans in mappings(resource_spans.get("scopeSpans")):
-                scope = sys.intern(_text(mapping(scope_spans.get("scope")).get("name")))
-                spans = scope_spans.get("spans")
-                for raw in spans if isinstance(spans, list) else ():
+            for scope_part in mappings(resource_part.get(of_scopes)):
+                scope = sys.intern(_text(mapping(scope_part.get("scope")).get("name")))
+                raws = scope_part.get(messages)
+                for raw in raws if isinstance(raws, list) else ():
                     number += 1
-                    yield f"{place}, span {number}", raw, scope, resource
+                    yield f"{place}, {kind} {number}", kind, raw, scope, resource
 
 
-def _requested(request: Any) -> list[Any]:
-    """The value of `resourceSpans`."""
-    groups = mapping(request).get("resourceSpans")
-    if isinstance(groups, list):
-        return groups
-    kind = next((what for what in ("Metrics", "Logs", "Profiles") if f"resource{what}" in mapping(request)), None)
-    raise UnreadableError(f"OTLP {kind.lower()}, not traces" if kind else "JSON, but not OTLP (no resourceSpans)")
+def _kind(request: Any) -> str:
+    """SPAN or RECORD, by what the request has a list of."""
+    fields = mapping(request)
+    for kind, (of_resources, *_) in _FIELDS.items():
+        if isinstance(fields.get(of_resources), list):
+            return kind
+    other = next((what for what in ("Metrics", "Logs", "Profiles") if f"resource{what}" in fields), None)
+    raise UnreadableError(f"OTLP {other.lower()}, not traces" if other else "JSON, but not OTLP (no resourceSpans)")
 
 
 def span_of(raw: Any, scope: str, resource: Attributes) -> Span:
@@ -96,6 +102,15 @@ def _with_texts_apart(attributes: Attributes, scope: str) -> tuple[Attributes, A
         return attributes, {}
     keys = [key for key in attributes if key.startswith(semconv.LOCAL)]
     return attributes, {key.removeprefix(semconv.LOCAL): attributes.pop(key) for key in keys}
+
+
+def event_of(raw: Any) -> tuple[str, str, SpanEvent]:
+    """The event that a log record is, behind its trace and span id. Raises UnreadableError where its name or an id is missing or wrong."""
+    name = _text(mapping(raw).get("eventName"))
+    if not name:
+        raise UnreadableError("no eventName")
+    name = "exception" if name.endswith(".exception") else name
+    return _id(raw, "traceId"), _id(raw, "spanId"), _event({**raw, "name": name})
 
 
 def _event(raw: Mapping[str, Any]) -> SpanEvent:

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import functools
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from torchspan.traces._file_spans import Attributes, Span
+from torchspan import semconv
+from torchspan.traces._file_spans import Attributes, Span, SpanEvent
 from torchspan.traces._input import Source, every_document
-from torchspan.traces._otlp import UnreadableError, raw_spans, span_of
+from torchspan.traces._otlp import SPAN, UnreadableError, event_of, raw_messages, span_of
 from torchspan.traces._tree import Node, Trace, trees
 
 # --- questions about spans by name ----------------------------------------------------------------------------------
@@ -188,9 +191,11 @@ class TraceFile(FileContent, Searchable):
         unread: The number of places that could not be read.
         is_empty: Whether the files have no content at all.
         records: What the files contain, in their order: spans, starts of spans, and `torchspan.progress` spans.
+        spanless: The number of torchspan's log records whose span is in none of the files.
     """
 
     records: list[Span] = field(default_factory=list)
+    spanless: int = 0
 
     def __repr__(self) -> str:
         return f"<TraceFile of {len(self.spans)} spans>"
@@ -212,8 +217,8 @@ def read(*sources: Source) -> TraceFile:
     A file contains OTLP JSON, plain or compressed with gzip: on each line one request, as the file exporters of torchspan and
     of the Collector write it, or a list of requests (`jq -c .` makes one line of a document that is printed over several). What
     cannot be read is listed in `problems`. The other lines, and the other spans of a line, are read. A last line that is still being written is a
-    problem too: read the file again later. A span that was written twice is read once. Pipes are read to their end. A
-    document longer than 256 MiB is left out.
+    problem too: read the file again later. A span that was written twice is read once. torchspan's log records (`TORCHSPAN_EVENTS=log`)
+    become events of their spans, in the order of time. Pipes are read to their end. A document longer than 256 MiB is left out.
 
     Args:
         *sources: Paths, or files that are open in binary mode.
@@ -239,6 +244,7 @@ class _Reader:
         self._result = TraceFile()
         self._seen: dict[tuple[str, str], Span] = {}
         self._resources: dict[str, Attributes] = {}
+        self._logged: list[tuple[str, str, SpanEvent]] = []
 
     def read(self, sources: Iterable[Source]) -> TraceFile:
         for name, place, document in every_document(sources):
@@ -247,13 +253,17 @@ class _Reader:
                 self._result._add_problem(name, place, document)
                 continue
             try:
-                for where, raw, scope, resource in raw_spans(document, place, self._resources):
+                for where, kind, raw, scope, resource in raw_messages(document, place, self._resources):
                     try:
-                        self._add(span_of(raw, scope, resource))
+                        if kind == SPAN:
+                            self._add(span_of(raw, scope, resource))
+                        elif scope == semconv.SCOPE_NAME:
+                            self._logged.append(event_of(raw))
                     except (UnreadableError, RecursionError) as error:
                         self._result._add_problem(name, where, error)
             except (UnreadableError, RecursionError) as error:
                 self._result._add_problem(name, place, error)
+        self._attach()
         return self._result
 
     def _add(self, span: Span) -> None:
@@ -262,3 +272,32 @@ class _Reader:
         twin = self._seen.setdefault((span.trace_id, span.span_id), span)
         if twin is span or (twin.name, twin.start_ns, twin.end_ns) != (span.name, span.start_ns, span.end_ns):
             self._result.records.append(span)
+
+    def _attach(self) -> None:
+        """Give each event that was a log record to its span: of several with the same ids, to the last that had started."""
+        records, logged = self._result.records, dict[int, list[SpanEvent]]()
+        twins: dict[tuple[str, str], list[int]] = {}
+        for index in sorted(range(len(records)), key=lambda index: records[index].start_ns) if self._logged else ():
+            twins.setdefault((records[index].trace_id, records[index].span_id), []).append(index)
+        for trace_id, span_id, event in self._logged:
+            indexes = twins.get((trace_id, span_id))
+            if indexes is None:
+                self._result.spanless += 1
+                continue
+            number = bisect_right(indexes, event.time_ns, key=lambda index: records[index].start_ns)
+            logged.setdefault(indexes[max(number - 1, 0)], []).append(event)
+        for index, events in logged.items():
+            records[index] = _with_events(records[index], events)
+
+
+def _with_events(span: Span, logged: list[SpanEvent]) -> Span:
+    """The span with the events that it does not have. Those of a span with whole texts stay where they are: texts have their indexes."""
+    own = {_content(event) for event in span.events}
+    events = [*span.events, *{_content(event): event for event in logged if _content(event) not in own}.values()]
+    if not span.texts:
+        events.sort(key=lambda event: event.time_ns)
+    return dataclasses.replace(span, events=tuple(events))
+
+
+def _content(event: SpanEvent) -> tuple[int, str, str]:
+    return event.time_ns, event.name, repr(sorted(event.attributes.items()))

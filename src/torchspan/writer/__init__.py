@@ -2,7 +2,7 @@
 """Writes the engine's events as spans and metrics. It uses OpenTelemetry's API and the tables, and not torch."""
 
 from torchspan.writer._enrich import enrich_callback
-from torchspan.writer._exception_signals import OPT_IN, exception_signal
+from torchspan.writer._event_signals import OPT_IN, event_signals
 from torchspan.writer._heartbeats import Heartbeats
 from torchspan.writer._memory import Sampler, memory_callbacks
 from torchspan.writer._metric_writer import MetricWriter
@@ -23,7 +23,7 @@ __all__ = [
     "SpanParents",
     "SpanWriter",
     "enrich_callback",
-    "exception_signal",
+    "event_signals",
     "is_suppressed",
     "memory_callbacks",
 ]

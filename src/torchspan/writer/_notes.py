@@ -1,26 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens outside every event of torchspan: events on the user's current span."""
+"""What happens outside every event of torchspan: events on the user's current span, or log records with its ids."""
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.trace import Span
 
 from torchspan import semconv
-from torchspan.engine import Attributes
+from torchspan._files import withheld
+from torchspan.engine import Attributes, Occurrence
 from torchspan.engine.event import NOTES_LIMIT
+from torchspan.writer._event_signals import EventSignals, LoggedOccurrence
 from torchspan.writer._parents import is_suppressed
 
 
 class CurrentSpanNotes:
-    """Adds events to the user's current span, up to `NOTES_LIMIT` of each name on each."""
+    """Records events of the user's current span, up to `NOTES_LIMIT` of each name on each.
 
-    def __init__(self) -> None:
+    Args:
+        signals: Records the events. Default: as events of spans.
+    """
+
+    def __init__(self, signals: EventSignals | None = None) -> None:
+        self._signals = signals or EventSignals()
         self._added: weakref.WeakKeyDictionary[Span, Counter[str]] = weakref.WeakKeyDictionary()
 
     def add(self, name: str, attributes: Attributes) -> None:
@@ -37,4 +46,12 @@ class CurrentSpanNotes:
             added = self._added.setdefault(span, Counter())
         if added[name] < NOTES_LIMIT:
             added[name] += 1
-            span.add_event(semconv.event_name(name), {**emitted, **semconv.emitted(more)})
+            noted = Occurrence(name, time.time_ns(), {**emitted, **more})
+            (noted,) = self._signals.of_events([noted], context_api.get_current())
+            reduced = withheld.WithheldEvent(
+                semconv.event_name(name), {**emitted, **semconv.emitted(more)}, noted.time_ns
+            )
+            if type(noted) is LoggedOccurrence:
+                withheld.note(span, reduced)
+            else:
+                span.add_event(*reduced)

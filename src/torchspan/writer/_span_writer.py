@@ -36,7 +36,7 @@ from torchspan._sampling.rules import SamplingRules
 from torchspan.engine import FOR_ITSELF, Attributes, Callback, Event, Occurrence
 from torchspan.phase import COMPILE, IMPORT, Phase
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
-from torchspan.writer._exception_signals import ExceptionSignal, LoggedException, SpanEvents
+from torchspan.writer._event_signals import EventSignals, LoggedOccurrence
 from torchspan.writer._folding import Folding
 from torchspan.writer._metric_writer import compile_outcome
 from torchspan.writer._own_files import OwnFiles, aside
@@ -76,7 +76,7 @@ class SpanWriter:
         tracer_provider: The provider to use instead of the global one.
         parents: Counts work that is folded outside every event.
         capture: Who gets texts whole: no one, the user's own file and `capture()`, or exporters as well.
-        exceptions: Records exceptions. Default: as events of spans.
+        signals: Records events and exceptions. Default: as events of spans.
         spans_per_trace: The maximum number of spans in a trace. Further work is folded into the span around it.
         tracer_of, holds: See `TracerSource`.
     """
@@ -87,7 +87,7 @@ class SpanWriter:
         *,
         parents: SpanParents | None = None,
         capture: Capture = "none",
-        exceptions: ExceptionSignal | None = None,
+        signals: EventSignals | None = None,
         spans_per_trace: int = SPANS_PER_TRACE,
         tracer_of: TracerOf | None = None,
         holds: Callable[[SamplingRules | None], None] | None = None,
@@ -104,7 +104,7 @@ class SpanWriter:
         """Number of spans with `torchspan.keep` that a sampler other than torchspan's refused."""
         self._budget = Budget(spans_per_trace)
         self._folding = Folding(parents)
-        self._exceptions = exceptions or SpanEvents()
+        self._signals = signals or EventSignals()
         self.callback = Callback("writing spans", self._start, self._end, leave=self._leave)
 
     def look_for_provider(self) -> None:
@@ -199,9 +199,9 @@ class SpanWriter:
         kept_back = NOTHING
         try:
             if span.is_recording():
-                kept_back = self._describe(event, span, self._raised(event, opened))
-            elif event.error is not None and event.innermost:
-                self._exceptions.without_span(event, _inside(event, opened))
+                kept_back = self._describe(event, span, opened)
+            elif event.error is not None or event.occurrences:
+                self._signals.without_span(event, _inside(event, opened))
         finally:
             ids = span.get_span_context()
             with withheld.while_ending(ids.trace_id, ids.span_id, kept_back):
@@ -222,9 +222,9 @@ class SpanWriter:
         """The occurrence for the exception that began in the event, recorded as configured; None without such an exception."""
         if event.error is None or not event.innermost:
             return None
-        return self._exceptions.on_span(event, _inside(event, opened))
+        return self._signals.of_exception(event, _inside(event, opened))
 
-    def _describe(self, event: Event, span: Span, raised: Occurrence | None) -> Withheld:
+    def _describe(self, event: Event, span: Span, opened: _Open) -> Withheld:
         """Write the attributes, events and status of a span. Returns what the program's exporters do not get of it."""
         facts = {**event.additions, **_steps(event), **_processor_time(event)}
         if event.is_incomplete:
@@ -233,9 +233,13 @@ class SpanWriter:
             facts[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
         if event.phase is COMPILE and not event.is_incomplete:
             facts[semconv.COMPILE_OUTCOME] = compile_outcome({**event.attributes, **facts})
-        occurrences = [*event.occurrences, *(() if raised is None else (raised,))]
-        logged = [occurrence for occurrence in occurrences if type(occurrence) is LoggedException]
-        own = [occurrence for occurrence in occurrences if type(occurrence) is not LoggedException]
+        occurrences: list[Occurrence] = []
+        if event.occurrences:
+            occurrences += self._signals.of_events(event.occurrences, _inside(event, opened))
+        raised = self._raised(event, opened)
+        occurrences += () if raised is None else (raised,)
+        logged = [occurrence for occurrence in occurrences if type(occurrence) is LoggedOccurrence]
+        own = [occurrence for occurrence in occurrences if type(occurrence) is not LoggedOccurrence]
         for occurrence in own:
             span.add_event(*self._reduced(occurrence))
         attributes = self._emitted(facts)

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records events and exceptions as events of spans, as log records, or exceptions as both.
+
+OpenTelemetry deprecates the API for events of spans, in favor of log records with the context of the span:
+https://opentelemetry.io/blog/2026/deprecating-span-events/
+Its conventions define the variable that selects the signal of exceptions:
+https://opentelemetry.io/docs/specs/semconv/exceptions/exceptions-logs/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import CodeType, FrameType, TracebackType
+from typing import Any, Literal, cast
+
+from opentelemetry.context import Context
+
+from torchspan import semconv
+from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.logs import Log
+from torchspan._base.reading import traceback_of
+from torchspan._version import __version__
+from torchspan.engine import Event, Occurrence
+from torchspan.environment_variables import TORCHSPAN_EVENTS
+from torchspan.redaction import messages
+
+
+# --- attributes of an exception event -------------------------------------------------------------------------------
+def exception_attributes(error: BaseException) -> dict[str, Any]:
+    """The attributes of the `exception` event: the class, the place and the message."""
+    attributes: dict[str, Any] = {semconv.EXCEPTION_TYPE: semconv.class_name(type(error))}
+    origin = _innermost(traceback_of(error))
+    if origin is not None:
+        code, line, module = origin
+        attributes[semconv.CODE_FUNCTION] = f"{module}.{_qualified_name(code)}"
+        attributes[semconv.CODE_FILE] = code.co_filename
+        attributes[semconv.CODE_LINE] = line
+    message = messages.of_error(error)
+    if message is not None:
+        attributes[semconv.EXCEPTION_MESSAGE] = message
+    return attributes
+
+
+def _innermost(entry: TracebackType | None) -> tuple[CodeType, int, str] | None:
+    """Code, line and module of the frame that raised the exception."""
+    if entry is None:
+        return None
+    while entry.tb_next is not None:
+        entry = entry.tb_next
+    return entry.tb_frame.f_code, entry.tb_lineno, _module(entry.tb_frame)
+
+
+def _module(frame: FrameType) -> str:
+    name = frame.f_globals.get("__name__")
+    return name if type(name) is str else "?"
+
+
+def _qualified_name(code: CodeType) -> str:
+    return getattr(code, "co_qualname", code.co_name)  # Python 3.11 includes the class, 3.10 has only the function
+
+
+# ------------------------------------------------------------------------------------------------------------------
+logger = Log("torchspan")
+
+OPT_IN = "OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN"
+"""The variable. Words other than `logs` and `logs/dup` belong to other conventions, and are ignored."""
+_LOGS, _BOTH = "logs", "logs/dup"
+
+_EXCEPTION = "exception"
+_SEVERITIES = {
+    **dict.fromkeys((semconv.RECOMPILE_LIMIT_EVENT, semconv.OUTSIDE_EVENT, semconv.DRIFT_EVENT, "WARNING"), "WARN"),
+    **dict.fromkeys((_EXCEPTION, "ERROR"), "ERROR"),
+    "INTERNAL_ERROR": "FATAL",
+}
+"""By the name of an event or, for a line of TensorRT's log, by TensorRT's severity. All others are INFO."""
+
+Signal = Literal["span", "log", "both"]
+Exports = Callable[[], object]
+
+
+class LoggedOccurrence(Occurrence):
+    """An event in a log record. It is not an event of a span, except in the file of `torchspan run` and in `capture()`."""
+
+    __slots__ = ()
+
+
+class EventSignals:
+    """Records events and exceptions where their variables say.
+
+    A log record that no logger provider accepts is an event of its span instead, so none is lost.
+
+    Args:
+        records: Emits log records.
+        exceptions: Where exceptions are recorded.
+        events: Where all other events are recorded: `span` or `log`.
+    """
+
+    def __init__(self, records: LogRecords | None = None, exceptions: Signal = "span", events: Signal = "span") -> None:
+        self._records = records or LogRecords(None, capture_text=False)
+        self._exceptions = exceptions
+        self._events = events
+
+    def of_exception(self, event: Event, context: Context) -> Occurrence:
+        """Record the exception of the innermost event that it passed. Returns the span's occurrence.
+
+        Args:
+            event: Its span records, or it is folded into another event.
+            context: That of the event's span, or of the nearest span around the event if it has none.
+        """
+        error = cast("BaseException", event.error)
+        occurrence = Occurrence(_EXCEPTION, event.end_ns or 0, exception_attributes(error))
+        if self._exceptions == "span":
+            return occurrence
+        is_taken = self._records.emit(f"{event.phase.name}.{_EXCEPTION}", occurrence, context, OPT_IN)
+        return _logged(occurrence) if is_taken and self._exceptions == "log" else occurrence
+
+    def of_events(self, occurrences: Sequence[Occurrence], context: Context) -> Sequence[Occurrence]:
+        """Record the events of a span. Returns the span's occurrences. Exceptions among them have been recorded."""
+        return (
+            [self._of_event(occurrence, context) for occurrence in occurrences]
+            if self._events == "log"
+            else occurrences
+        )
+
+    def _of_event(self, occurrence: Occurrence, context: Context) -> Occurrence:
+        name = semconv.event_name(occurrence.name)
+        is_taken = occurrence.name != _EXCEPTION and self._records.emit(name, occurrence, context, TORCHSPAN_EVENTS)
+        return _logged(occurrence) if is_taken else occurrence
+
+    def without_span(self, event: Event, context: Context) -> None:
+        """Emit the log records of an event whose span the sampler has refused."""
+        if event.error is not None and event.innermost and self._exceptions != "span":
+            self.of_exception(event, context)
+        self.of_events(event.occurrences, context)
+
+    def exports(self) -> list[Exports]:
+        """Functions that export the emitted records; empty if there are none."""
+        return self._records.exports()
+
+
+def _logged(occurrence: Occurrence) -> LoggedOccurrence:
+    return LoggedOccurrence(occurrence.name, occurrence.time_ns, occurrence.attributes)
+
+
+class LogRecords:
+    """Emits log records with the attributes of the span event, through the same gate.
+
+    Args:
+        provider: The logger provider to use instead of the global one. Programs set the global one late, so it is read
+            each time.
+    """
+
+    def __init__(self, provider: Any, *, capture_text: bool) -> None:
+        self._fixed = provider
+        self._capture_text = capture_text
+        self._provider: Any = None
+        self._logger: Any = None
+        self._has_warned: set[str] = set()
+        self._boundary = ErrorBoundary("Emitting a log record failed; it is an event of its span instead.")
+
+    def emit(self, name: str, occurrence: Occurrence, context: Context, variable: str) -> bool:
+        """Emit the record of an event. Returns False, and warns once for each variable, if no provider accepts it.
+
+        Args:
+            name: The record's event name.
+            occurrence: The event.
+            context: That of the span.
+            variable: The environment variable that asks for the record.
+        """
+        is_taken = self._boundary.attempt(self._emit, name, occurrence, context) or False
+        if not is_taken and variable not in self._has_warned:
+            self._has_warned.add(variable)
+            logger.warning(
+                "%s asks for log records, but no logger provider accepts them (set one that has a processor): %s "
+                "remain events of their spans.",
+                variable,
+                "exceptions" if variable == OPT_IN else "events",
+            )
+        return is_taken
+
+    def exports(self) -> list[Exports]:
+        """See `EventSignals`."""
+        flush: Exports | None = getattr(self._provider, "force_flush", None)
+        return [] if flush is None else [flush]
+
+    def _emit(self, name: str, occurrence: Occurrence, context: Context) -> bool:
+        from opentelemetry._logs import SeverityNumber
+
+        severity = _SEVERITIES.get(occurrence.attributes.get(semconv.LOG_SEVERITY, occurrence.name), "INFO")
+        number = SeverityNumber[severity]
+        records = self._logger_for(name, context, number)
+        if records is None:
+            return False
+        records.emit(
+            timestamp=occurrence.time_ns,
+            context=context,
+            severity_number=number,
+            severity_text=severity,
+            attributes=semconv.emitted(occurrence.attributes, capture_text=self._capture_text),
+            event_name=name,
+        )
+        return True
+
+    def _logger_for(self, name: str, context: Context, severity: Any) -> Any:
+        """The logger, if the program has a provider that accepts the record. Before SDK 1.45 each provider counts as one."""
+        from opentelemetry._logs import get_logger_provider
+
+        provider = self._fixed or get_logger_provider()
+        if type(provider).__module__.startswith("opentelemetry._logs"):  # the API alone
+            return None
+        if provider is not self._provider:
+            self._logger = provider.get_logger(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL)
+            self._provider = provider
+        is_enabled = getattr(self._logger, "enabled", None)
+        if is_enabled is None or is_enabled(context=context, severity_number=severity, event_name=name):
+            return self._logger
+        return None
+
+
+def event_signals(opt_in: str, events: Signal, logger_provider: Any, *, capture_text: bool) -> EventSignals:
+    """The signals of events and exceptions.
+
+    Args:
+        opt_in: The value of OPT_IN, a comma-separated list. `logs/dup` takes precedence over `logs`.
+        events: The value of `TORCHSPAN_EVENTS`.
+    """
+    words = {word.strip() for word in opt_in.split(",")}
+    exceptions: Signal = "both" if _BOTH in words else "log" if _LOGS in words else "span"
+    return EventSignals(LogRecords(logger_provider, capture_text=capture_text), exceptions, events)
