@@ -17,17 +17,31 @@ ONCE = {
 }
 """Name -> why its tests run in `make test` alone."""
 
-WITHOUT_TORCH = ("adapters", "engine", "probes", "test_settings.py", "writer")
+WITHOUT_TORCH = (
+    "_base",
+    "adapters",
+    "comparison",
+    "engine",
+    "probes",
+    "semconv",
+    "test_batching.py",
+    "test_public_api.py",
+    "test_semantic_conventions.py",
+    "test_settings.py",
+    "test_settings_properties.py",
+    "test_what_grows.py",
+    "test_wrong_arguments.py",
+    "traces",
+    "writer",
+)
 """Run also with the oldest OpenTelemetry of the bridge, where neither PyTorch nor an exporter is installed."""
 
 WITH_TORCH = (
-    "_base",
     "_operators",
     "answers",
     "callbacks",
     "children",
     "cli",
-    "comparison",
     "declarative",
     "device",
     "dynamo",
@@ -45,18 +59,10 @@ WITH_TORCH = (
     "propagation",
     "redaction",
     "sdk",
-    "semconv",
-    "test_batching.py",
     "test_config_file.py",
     "test_flush.py",
     "test_instrumentor.py",
-    "test_public_api.py",
-    "test_semantic_conventions.py",
-    "test_settings_properties.py",
-    "test_what_grows.py",
-    "test_wrong_arguments.py",
     "testing",
-    "traces",
     "views",
 )
 """Run in every other row."""

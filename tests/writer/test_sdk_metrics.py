@@ -4,6 +4,8 @@
 import threading
 
 import pytest
+
+pytest.importorskip("opentelemetry.exporter.otlp", reason="no exporter is installed")
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
