@@ -65,8 +65,8 @@ bench: setup  ## what tracing costs, figure beside target
 gpu:  ## on a machine with an NVIDIA GPU and PyTorch: tests and benchmarks on it, and docs/reference/gpu.md; WHEELS=folder: without network; TESTS=tests/gpu: these; REHEARSE=1: without a GPU
 	@$(or $(PYTHON),python3) tools/gpu.py $(if $(WHEELS),--wheels $(WHEELS)) $(if $(REHEARSE),--rehearse) $(TESTS)
 
-test-versions: setup  ## the tests on older Torch-TensorRT, oldest OpenTelemetry and other Pythons (15 GB in .venvs); ONLY="2.13 2.12": these rows; TESTS=tests/dynamo: these tests
-	@$(BIN)/python tools/test_versions.py $(ONLY) $(TESTS)
+test-versions: setup  ## the tests on each Torch-TensorRT, Python, and oldest and newest OpenTelemetry, continued where it stopped (25 GB in .venvs); AGAIN=1: all rows again; ONLY="2.13 2.12": these rows; TESTS=tests/dynamo: these tests
+	@$(BIN)/python tools/test_versions.py $(if $(AGAIN),--again) $(ONLY) $(TESTS)
 
 release-check: setup  ## build the package, check its metadata, use it in an empty environment; STEPS="build metadata": these steps
 	@$(BIN)/python tools/release_check.py $(STEPS)

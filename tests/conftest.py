@@ -23,6 +23,7 @@ from support.needs import Needs
 from support.run_log import RunLog
 from support.steady_spans import SteadySpans
 from support.unmeasured import Unmeasured
+from tests_by_row import ONCE
 from torchspan import TorchspanInstrumentor, _settings, native
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
@@ -47,7 +48,7 @@ def summaries(tmp_path_factory, pytestconfig):
     Without the slow tests, views of large files are not compared.
     """
     yield
-    largest = LARGEST_COMPARED if pytestconfig.getoption("markexpr") else None
+    largest = LARGEST_COMPARED if "not slow" in pytestconfig.getoption("markexpr") else None
     assert list(summaries_of.invalid(tmp_path_factory.getbasetemp(), largest)) == []
 
 
@@ -156,8 +157,13 @@ def pytest_configure(config):
     config.pluginmanager.register(Unmeasured())
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Files that take long come first, so that at the end no worker waits for one that began last."""
+    """Folders of `ONCE` get the mark `once`. Files that take long come first, so that at the end no worker waits for one that began last."""
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        if folder in ONCE:
+            item.add_marker(pytest.mark.once(ONCE[folder]))
     slow = json.loads((Path(__file__).parent / "shares.json").read_text(encoding="utf-8"))["files"]
     items.sort(key=lambda item: -slow.get(Path(item.location[0]).as_posix(), 0.0))
 

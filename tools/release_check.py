@@ -4,9 +4,10 @@
 committed: no file is left to commit; the source distribution has every file that git does not ignore. build: the source
 distribution, and the wheel from it, into dist/. metadata: what the package index shows, with the version. changes: the
 version's section in CHANGELOG.md. registry: no stable name has changed since the last release; registry/released.json is
-written with the names of this version, to be committed. install: the wheel in empty environments of each Python that is here,
-with its dependencies from the package index; the command line, and a traced program. demo: `torchspan demo` from the wheel,
-with the PyTorch and Torch-TensorRT of
+written with the names of this version, to be committed. versions: the results of `make test-versions` are of one commit and of
+the newest releases that can be installed, and failures are explained. install: the wheel in empty environments of each Python
+that is here, with its dependencies from the package index; the command line, and a traced program. demo: `torchspan demo` from
+the wheel, with the PyTorch and Torch-TensorRT of
 .venv, which would be 3 GB to download. A step fails with the command that failed and what it printed.
 """
 
@@ -23,6 +24,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 
 import registry_changes
+import versions_tested
 from test_versions import uv
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,6 +38,13 @@ eval "$("$0" tools/pip_config_for_uv.py)"
 exec "$1" pip install --quiet ${uv_options[@]+"${uv_options[@]}"} --python "$2" "$3"
 """
 """With what the user has configured for pip, as `make setup`. Arguments: this Python, uv, the environment's Python, what to install."""
+
+NEWEST = """\
+eval "$("$0" tools/pip_config_for_uv.py)"
+exec "$1" pip compile --quiet --upgrade --no-header --no-annotate ${uv_options[@]+"${uv_options[@]}"} --python "$0" \\
+  --extra otlp --extra rtx pyproject.toml
+"""
+"""Prints `package==version` of all that an installation would get now. Arguments: this Python, uv."""
 
 PROGRAM = """\
 from torchspan.observers import observable
@@ -116,6 +125,25 @@ def registry():
     raise CheckError(f"registry/released.json has the names of {version} now: commit it, and run this again")
 
 
+def versions():
+    """Look at the results that docs/reference/compatibility.md shows."""
+    newest = dict(line.split("==") for line in _run(["bash", "-euc", NEWEST, sys.executable, uv()], cwd=ROOT).split())
+    check_versions({package: newest[package] for package in versions_tested.PACKAGES})
+    return "tested on one commit and on the newest releases"
+
+
+def check_versions(newest):
+    """Raise CheckError unless all rows are of one commit, with a note on failures, and none of `newest` is newer. newest: package -> version."""
+    rows = versions_tested.read().values()
+    commits = {row["commit"][:12] for row in rows}
+    problems = [*versions_tested.not_tested(newest)]
+    problems += [f"row {row['row']} has failures and no note" for row in rows if row.get("failed") and not row["note"]]
+    if len(commits) != 1:
+        problems.append(f"the rows are of {len(commits)} commits: {', '.join(sorted(commits))}")
+    if problems:
+        raise CheckError("\n".join(["run `make test-versions`, then `make docs`:", *problems]))
+
+
 def install():
     """Install the wheel into empty environments of each Python, and use it there."""
     present, missing = pythons(PYTHONS)
@@ -185,7 +213,7 @@ def demo():
     return "two models compiled and drawn"
 
 
-STEPS = {each.__name__: each for each in (committed, build, metadata, changes, registry, install, demo)}
+STEPS = {each.__name__: each for each in (committed, build, metadata, changes, registry, versions, install, demo)}
 
 
 def main(arguments):

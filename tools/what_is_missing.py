@@ -7,10 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import versions_tested
 from suite_run import SuiteRun
 
 VERSIONS = ("2.13", "2.12", "2.11")
-NEWEST_PYTHON = 13
+NEWEST_PYTHON = 14
 ROOT = Path(__file__).resolve().parents[1]
 ROUTES = ROOT / ".reports" / "routes.md"
 """What the check `contract` writes: which hooks fired, and which cells this machine cannot show."""
@@ -53,6 +54,7 @@ def missing():
         f"Torch-TensorRT {', '.join(VERSIONS)}: not part of this run; `make test-versions` checks them"
         + (" and installs them first." if not_here else " (installed).")
     )
+    yield from (f"{sentence}." for sentence in versions_tested.not_tested(versions_tested.versions(sys.executable)))
     others = [f"3.{minor}" for minor in range(10, NEWEST_PYTHON + 1) if minor != sys.version_info.minor]
     found = [version for version in others if has_python(version)]
     yield (

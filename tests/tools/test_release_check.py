@@ -10,7 +10,8 @@ import pytest
 
 import registry_changes
 import release_check
-from release_check import CheckError, check_changes
+import versions_tested
+from release_check import CheckError, check_changes, check_versions
 from torchspan.redaction import message_table
 
 CHANGES = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2027-01-31\n\n- A new thing.\n"
@@ -117,6 +118,36 @@ def test_a_version_without_a_dated_section_is_refused(heading):
 def test_entries_that_are_left_below_unreleased_are_refused():
     with pytest.raises(CheckError, match=r"move them to the section of 0\.2\.0"):
         check_changes(CHANGES.replace("[Unreleased]\n", "[Unreleased]\n\n- Forgotten.\n"), "0.2.0")
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """Results of two rows of one commit."""
+    monkeypatch.setattr(versions_tested, "FILE", tmp_path / "results.json")
+    versions_tested.FILE.write_text("[]", encoding="utf-8")
+    for name, torch in (("2.14", "2.14.1"), ("2.13", "2.13.0")):
+        versions_tested.record(name, "1" * 40, installed={"torch": torch}, passed=3, failed=0, skipped=0)
+
+
+def test_results_of_one_commit_on_the_newest_releases_are_accepted(results):
+    check_versions({"torch": "2.14.1"})
+
+
+def test_results_of_two_commits_are_refused(results):
+    versions_tested.record("2.13", "2" * 40, installed={"torch": "2.13.0"}, passed=3, failed=0, skipped=0)
+    with pytest.raises(CheckError, match=r"the rows are of 2 commits: 111111111111, 222222222222$"):
+        check_versions({"torch": "2.14.1"})
+
+
+def test_results_that_are_older_than_the_newest_release_are_refused(results):
+    with pytest.raises(CheckError, match=r"(?s)run `make test-versions`.*\ntorch 2\.15\.0 is not tested; "):
+        check_versions({"torch": "2.15.0"})
+
+
+def test_failures_without_a_note_are_refused(results):
+    versions_tested.record("2.13", "1" * 40, installed={"torch": "2.13.0"}, passed=2, failed=1, skipped=0)
+    with pytest.raises(CheckError, match=r"row 2\.13 has failures and no note"):
+        check_versions({"torch": "2.14.1"})
 
 
 def test_files_that_are_not_committed_are_named(monkeypatch, tmp_path, capsys):

@@ -49,6 +49,7 @@ def test_bars_and_marks_have_a_contrast_of_3_on_the_background(palette):
 
 
 @pytest.mark.slow
+@pytest.mark.once("a browser shows the page")
 @pytest.mark.needs("chromium", "axe-core")
 @pytest.mark.parametrize("width", [320, 1300])
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -8,7 +8,7 @@ import pytest
 from support.pages_of_traces import OpenPage, write
 from support.run_recording import START_NS
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("chromium")]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("chromium"), pytest.mark.once("a browser shows the page")]
 
 TRACE = "ab" * 16
 YEAR_NS = 365 * 86_400 * 10**9

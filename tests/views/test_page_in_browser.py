@@ -12,7 +12,7 @@ from support.run_recording import RunRecording
 from torchspan import semconv, traces
 from torchspan.answers.units import duration
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.once("a browser shows the page")]
 
 MARKUP = "</script><img src=x onerror=alert(1)> &amp;"
 STEPS_NS = [

@@ -20,7 +20,7 @@ from torchspan.traces import Link, Span, SpanEvent, UnfinishedSpan
 from torchspan.views._perfetto import perfetto
 from torchspan.views._timeline import whole_traces
 
-pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow, pytest.mark.once("Perfetto shows the file")]
 
 TRACE = "0" * 31 + "1"
 PROFILED = """

@@ -5,8 +5,10 @@ import sys
 import threading
 from pathlib import Path
 
-import psutil
 import pytest
+
+pytest.importorskip("torch_tensorrt", reason="torch_tensorrt is not installed")
+import psutil
 import tensorrt_rtx
 import torch
 import torch_tensorrt

@@ -5,6 +5,8 @@ import json
 import logging
 
 import pytest
+
+pytest.importorskip("opentelemetry.exporter.otlp", reason="no exporter is installed")
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk._logs import LoggerProvider

@@ -6,6 +6,8 @@ import threading
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("opentelemetry.exporter.otlp", reason="no exporter is installed")
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader

@@ -154,10 +154,11 @@ def _functions(place):
 
     secret, default = place("function.closure"), place("function.default")
 
-    def whole(x: place("function.annotation") = default):
+    def whole(x=default):
         local = place("function.local")
         return place("function.result"), local, secret
 
+    whole.__annotations__ = {"x": place("function.annotation")}
     whole.__doc__ = place("function.docstring")
     place.call(whole)
     for name in ("function.raises.name.identifier", "function.raises.name.text"):
