@@ -11,6 +11,7 @@ ONCE = {
     "kubernetes": "resources for Kubernetes are the subject, and what the Operator injects",
     "local": "`make up` is the subject",
     "mainwheel": "the wheel torch-tensorrt is installed with the newest version alone",
+    "registry": "the registry of names is the subject, which is the same with all versions",
     "test_architecture.py": "what torchspan's modules may import is the subject",
     "tools": "the commands of the Makefile are the subject",
     "typing": "type checkers are the subject",

@@ -164,11 +164,33 @@ def test_a_failure_that_was_recorded_for_this_commit_is_still_one(clone, ran):
     assert ran == []
 
 
-def test_a_row_that_was_run_on_another_commit_is_run(clone, ran):
+@pytest.mark.parametrize("changed", ["tests/own/test_it.py", "tests/own/new.py", "src/new.py", "pyproject.toml"])
+def test_a_row_is_run_again_on_a_commit_with_other_sources(clone, ran, changed):
     test_versions.main([])
-    git("commit", "--quiet", "--allow-empty", "-m", "B")
+    (clone / changed).parent.mkdir(exist_ok=True)
+    with (clone / changed).open("a", encoding="utf-8") as file:
+        file.write("\n")
+    git("add", changed)
+    git("commit", "--quiet", "-m", "B")
     test_versions.main([])
     assert ran == ["a", "b", "a", "b"]
+
+
+def test_a_commit_that_changes_other_files_leaves_the_results(clone, ran):
+    test_versions.main([])
+    git("add", "results.json")
+    git("commit", "--quiet", "-m", "B")
+    test_versions.main([])
+    assert ran == ["a", "b"]
+
+
+def test_a_row_of_a_commit_that_is_not_in_the_clone_is_run_again(clone, ran):
+    test_versions.main([])
+    rows = versions_tested.read()
+    rows["a"]["commit"] = "1" * 40
+    versions_tested.FILE.write_text(json.dumps([*rows.values()]), encoding="utf-8")
+    test_versions.main([])
+    assert ran == ["a", "b", "a"]
 
 
 def test_a_command_that_was_stopped_continues_with_the_row_that_was_running(clone, ran, monkeypatch, capsys):
