@@ -41,12 +41,12 @@ These are the upper bounds of the histograms' buckets. torchspan passes them to 
 """
 
 RENAMED = """\
-## Renamed since 0.1.0
+## Renamed before 0.1.0
 
 What is PyTorch's is named under `torch.`: a process that uses `torch.compile` and `torch.export` without Torch-TensorRT has no name under
 `torch_tensorrt.`.
 
-| 0.1.0 | now |
+| until 2026-11-22 | 0.1.0 |
 |---|---|
 | `torch_tensorrt.phase.duration`, of phases `torch.*` | `torch.phase.duration` |
 | `torch_tensorrt.phase.duration`, of `torchspan.import` | `torchspan.import.duration` |
