@@ -27,7 +27,7 @@ the tests: everything that is emitted must be in a table, and everything in a ta
 
 All spans and metrics have the instrumentation scope `{semconv.SCOPE_NAME}` and the schema `{semconv.SCHEMA_URL}`.
 Keys that do not start with `torchspan.`, `torch.`, `torch_tensorrt.` or `tensorrt.` are those of the OpenTelemetry semantic conventions of
-that version. Durations are in seconds, sizes in bytes.
+that version. torchspan's own names have no schema file: their version is that of the scope. Durations are in seconds, sizes in bytes.
 
 - **type**: for a string, the type is followed by the kind of text that it may contain. [Privacy](../explanation/privacy.md) describes each kind.
 - **stability**: a name that is `stable` keeps its type and its meaning: [Stability](stability.md). A name in `development` may change in any

@@ -190,6 +190,7 @@ def _install_and_use(interpreter):
             printed = _run([python.with_name("torchspan"), "--version"], cwd=folder)
             if printed.split()[-1] != _version():
                 raise CheckError(f"torchspan --version printed {printed.strip()!r}; expected {_version()}")
+            _run([python.with_name("torchspan"), "registry", f"names{len(extras)}"], cwd=folder)
         Path(folder, "app.py").write_text(PROGRAM, encoding="utf-8")
         printed = _run([python.with_name("torchspan"), "run", "--", python, "app.py"], cwd=folder)
         if "torchspan.observed work" not in printed:
