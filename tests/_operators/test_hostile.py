@@ -172,7 +172,7 @@ def test_a_range_that_ends_after_its_block_is_not_recorded_and_counted_as_late(n
     assert native_library.counts()["late"] == late + 1
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.:FutureWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit.")
 def test_a_function_of_torchscript_that_continues_after_the_block_raises_nothing():
     @torch.jit.script
     def slow(x: torch.Tensor) -> torch.Tensor:

@@ -139,7 +139,9 @@ OF_TORCH_COMPILE = {
         "Recompile limit reached: value of argument mode; calls with others run eagerly; "
         "raise torch._dynamo.config.recompile_limit, or pass it as a tensor, or keep it constant"
     ),
-    "what took the first step?": "time: torchspan.import T, bytecode_tracing T, ",
+    "what took the first step?": re.compile(
+        r"time: (torchspan\.import T, bytecode_tracing T|bytecode_tracing T, torchspan\.import T), "
+    ),
 }
 
 OF_TORCH_TENSORRT = {

@@ -87,7 +87,8 @@ def test_the_imports_and_the_frame_add_up_to_the_clock_of_the_first_step(ran):
 
 def test_the_last_line_has_them_as_imports_and_adds_up_to_the_clock_of_the_program(ran):
     imports, compiling = (float(re.search(rf"{key} ([\d.]+)", ran.last)[1]) for key in ("imports", "other compilation"))
-    assert 0.95 < (imports + compiling) / sum(ran.clocks) <= 1.01
+    # The rest is the SDK, which torchspan imports after PyTorch.
+    assert 0.9 < (imports + compiling) / sum(ran.clocks) <= 1.01
     ids = {each.span_id for each in ran.spans if each.name == "torchspan.import"}
     outermost = [each for each in ran.spans if each.span_id in ids and each.parent_id not in ids]
     assert imports == pytest.approx(seconds(outermost), abs=0.02)

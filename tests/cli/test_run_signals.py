@@ -289,6 +289,7 @@ class Terminal:
         if self.pid == 0:
             with contextlib.suppress(BaseException):
                 os.chdir(folder)
+                os.environ["PYTHON_COLORS"] = "0"  # of tracebacks, from Python 3.13 on
                 words = [sys.executable, "-S", "-c", program, *arguments]
                 os.execv(sys.executable, [sys.executable, "-S", "-c", SHELL, *prefix, *words])
             os._exit(1)

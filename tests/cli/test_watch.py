@@ -17,6 +17,8 @@ from torchspan.cli._command import CommandError
 OTHER_RUN = "fedcba9876543210"
 GONE = 2**22 + 1
 """More than the largest process id of Linux."""
+NUL = "stat: embedded null character in path" if sys.version_info >= (3, 14) else "embedded null byte"
+"""Why Python refuses a name with a NUL character."""
 
 
 @pytest.fixture
@@ -255,7 +257,7 @@ def test_without_any_file_one_line_says_how_to_make_one(path, torchspan, monkeyp
         ("folder", "cannot read folder: not a file"),
         ("none/x.jsonl", "no folder for none/x.jsonl; name the file of torchspan run"),
         ("text", r"nothing readable in text: not JSON"),
-        ("x\x1b[2J\0", r"cannot read x\x1b[2J\x00: embedded null byte"),
+        ("x\x1b[2J\0", rf"cannot read x\x1b[2J\x00: {NUL}"),
     ],
 )
 def test_what_is_not_a_file_of_traces_is_refused_in_one_line(path, torchspan, name, message):

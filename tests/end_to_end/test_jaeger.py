@@ -26,7 +26,8 @@ def test_the_set_has_each_part_of_a_span_that_is_compared(sent):
     spans = sent.emitted["grpc"].spans()
     assert [span.status.code for span in spans if span.name == "torch_tensorrt.compile"] == [0, 0, 0, otlp.ERROR.code]
     assert {span.name for span in spans if not span.parent_span_id} >= {"torch_tensorrt.compile", "POST /predict"}
-    assert {event.name for span in spans for event in span.events} == {
+    # TensorRT-RTX 1.4 logs errors where there is no GPU.
+    assert {event.name for span in spans for event in span.events} - {"tensorrt.log"} == {
         "exception",
         "torchspan.observer",
         "torch.compile.graph_break",

@@ -42,9 +42,12 @@ def begin(settings: RunSettings, reports: Folder) -> None:
 
 
 def _at_ends_of_forked_children(at_exit: Callable[[], None]) -> Callable[[], None]:
-    """`multiprocessing` ends forked children by `os._exit`, and runs only its own finalizers before that."""
+    """`multiprocessing` ends forked children by `os._exit`, and runs only its own finalizers before that.
+
+    It keeps a weak reference to the first argument. From Python 3.13 on, it clears what `atexit` has before it looks there.
+    """
     util = sys.modules["multiprocessing.util"]
-    util.register_after_fork(at_exit, lambda function: util.Finalize(None, function, exitpriority=0))
+    util.register_after_fork(_nothing, lambda _: util.Finalize(None, at_exit, exitpriority=0))
     return _nothing
 
 
