@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from support import log_records
 from support.engines import extend
 from support.fake_time import FakeTime
-from support.run_recording import CountingIds
+from support.run_recording import RUN, CountingIds, RunRecording, at, write_run
 from torchspan import phase, semconv
 from torchspan.engine import Engine, Occurrence
 from torchspan.redaction import messages
@@ -175,3 +175,48 @@ def test_a_file_of_log_records_alone_has_no_spans(torchspan, both, tmp_path):
         "",
         f"torchspan show: no spans in {path}; expected OTLP JSON, as `torchspan run` writes it\n",
     )
+
+
+def test_watch_reads_records_before_and_after_the_spans(torchspan, tmp_path):
+    path = tmp_path / "run.jsonl"
+    recording = RunRecording(path)
+    attributes = {semconv.CODE_FUNCTION: "forward", semconv.CODE_FILE: "model.py", semconv.CODE_LINE: 5}
+    frame = recording.span("torch.compile_frame", 0, 100, attributes, parent=RUN)
+    spans = path.read_text()
+
+    def record(ms, line):
+        return json.dumps(
+            {
+                "resourceLogs": [
+                    {
+                        "scopeLogs": [
+                            {
+                                "scope": {"name": "torchspan"},
+                                "logRecords": [
+                                    {
+                                        "eventName": "torch.compile.graph_break",
+                                        "timeUnixNano": str(at(ms)),
+                                        "traceId": f"{frame.context.trace_id:032x}",
+                                        "spanId": f"{frame.context.span_id:016x}",
+                                        "attributes": [
+                                            {
+                                                "key": "torch.compile.graph_break.class",
+                                                "value": {"stringValue": "requested"},
+                                            },
+                                            {"key": "code.file.path", "value": {"stringValue": "model.py"}},
+                                            {"key": "code.line.number", "value": {"intValue": str(line)}},
+                                        ],
+                                    }
+                                ],
+                            }
+                        ]
+                    }
+                ]
+            }
+        )
+
+    path.write_text(f"{record(10, 7)}\n{spans}{record(20, 8)}\n")
+    write_run(path, -1, 200)
+    status, out, err = torchspan("watch", path)
+    assert (status, err) == (0, "")
+    assert [line for line in (7, 8) if f"graph break at model.py:{line}: requested" in out] == [7, 8]
