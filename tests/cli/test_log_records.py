@@ -94,6 +94,15 @@ def both(file):
     return on_spans, as_records
 
 
+@pytest.fixture
+def without(both, tmp_path):
+    """The second file without the log records."""
+    path = tmp_path / "without" / "run.jsonl"
+    path.parent.mkdir()
+    path.write_text("".join(both[1].read_text().splitlines(keepends=True)[:-1]))
+    return path
+
+
 def outputs(torchspan, both, *words):
     """What the command prints of each, without the name of the folder."""
     said = [torchspan(*words, path) for path in both]
@@ -109,10 +118,7 @@ def test_show_prints_the_same_of_both(torchspan, both, option):
 
 
 @pytest.mark.parametrize("option", ["--html", "--perfetto"])
-def test_show_writes_the_same_file_of_both(torchspan, both, tmp_path, option):
-    without = tmp_path / "without" / "run.jsonl"
-    without.parent.mkdir()
-    without.write_text("".join(both[1].read_text().splitlines(keepends=True)[:-1]))
+def test_show_writes_the_same_file_of_both(torchspan, both, without, option):
     written = []
     for path in (*both, without):
         assert torchspan("show", path, option, path.with_suffix(".out")) == (0, "", "")
@@ -121,10 +127,12 @@ def test_show_writes_the_same_file_of_both(torchspan, both, tmp_path, option):
     assert written[0] != written[2]
 
 
-def test_compare_finds_no_difference(torchspan, both):
+def test_compare_finds_no_difference(torchspan, both, without):
     first, second = both
-    same, others = (torchspan("compare", first, other) for other in (first, second))
+    same, others, lacking = (torchspan("compare", first, other)[1] for other in (first, second, without))
     assert same == others
+    assert same.startswith("nothing has changed: compile forward")
+    assert not lacking.startswith("nothing has changed")
 
 
 def test_what_leaves_lists_records_with_their_types(torchspan, both):
