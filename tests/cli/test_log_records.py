@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from support import log_records
 from support.engines import extend
 from support.fake_time import FakeTime
-from support.run_recording import CountingIds
+from support.run_recording import RUN, CountingIds, RunRecording, at, write_run
 from torchspan import phase, semconv
 from torchspan.engine import Engine, Occurrence
 from torchspan.redaction import messages
@@ -94,6 +94,15 @@ def both(file):
     return on_spans, as_records
 
 
+@pytest.fixture
+def without(both, tmp_path):
+    """The second file without the log records."""
+    path = tmp_path / "without" / "run.jsonl"
+    path.parent.mkdir()
+    path.write_text("".join(both[1].read_text().splitlines(keepends=True)[:-1]))
+    return path
+
+
 def outputs(torchspan, both, *words):
     """What the command prints of each, without the name of the folder."""
     said = [torchspan(*words, path) for path in both]
@@ -109,10 +118,7 @@ def test_show_prints_the_same_of_both(torchspan, both, option):
 
 
 @pytest.mark.parametrize("option", ["--html", "--perfetto"])
-def test_show_writes_the_same_file_of_both(torchspan, both, tmp_path, option):
-    without = tmp_path / "without" / "run.jsonl"
-    without.parent.mkdir()
-    without.write_text("".join(both[1].read_text().splitlines(keepends=True)[:-1]))
+def test_show_writes_the_same_file_of_both(torchspan, both, without, option):
     written = []
     for path in (*both, without):
         assert torchspan("show", path, option, path.with_suffix(".out")) == (0, "", "")
@@ -121,10 +127,12 @@ def test_show_writes_the_same_file_of_both(torchspan, both, tmp_path, option):
     assert written[0] != written[2]
 
 
-def test_compare_finds_no_difference(torchspan, both):
+def test_compare_finds_no_difference(torchspan, both, without):
     first, second = both
-    same, others = (torchspan("compare", first, other) for other in (first, second))
+    same, others, lacking = (torchspan("compare", first, other)[1] for other in (first, second, without))
     assert same == others
+    assert same.startswith("nothing has changed: compile forward")
+    assert not lacking.startswith("nothing has changed")
 
 
 def test_what_leaves_lists_records_with_their_types(torchspan, both):
@@ -175,3 +183,48 @@ def test_a_file_of_log_records_alone_has_no_spans(torchspan, both, tmp_path):
         "",
         f"torchspan show: no spans in {path}; expected OTLP JSON, as `torchspan run` writes it\n",
     )
+
+
+def test_watch_reads_records_before_and_after_the_spans(torchspan, tmp_path):
+    path = tmp_path / "run.jsonl"
+    recording = RunRecording(path)
+    attributes = {semconv.CODE_FUNCTION: "forward", semconv.CODE_FILE: "model.py", semconv.CODE_LINE: 5}
+    frame = recording.span("torch.compile_frame", 0, 100, attributes, parent=RUN)
+    spans = path.read_text()
+
+    def record(ms, line):
+        return json.dumps(
+            {
+                "resourceLogs": [
+                    {
+                        "scopeLogs": [
+                            {
+                                "scope": {"name": "torchspan"},
+                                "logRecords": [
+                                    {
+                                        "eventName": "torch.compile.graph_break",
+                                        "timeUnixNano": str(at(ms)),
+                                        "traceId": f"{frame.context.trace_id:032x}",
+                                        "spanId": f"{frame.context.span_id:016x}",
+                                        "attributes": [
+                                            {
+                                                "key": "torch.compile.graph_break.class",
+                                                "value": {"stringValue": "requested"},
+                                            },
+                                            {"key": "code.file.path", "value": {"stringValue": "model.py"}},
+                                            {"key": "code.line.number", "value": {"intValue": str(line)}},
+                                        ],
+                                    }
+                                ],
+                            }
+                        ]
+                    }
+                ]
+            }
+        )
+
+    path.write_text(f"{record(10, 7)}\n{spans}{record(20, 8)}\n")
+    write_run(path, -1, 200)
+    status, out, err = torchspan("watch", path)
+    assert (status, err) == (0, "")
+    assert [line for line in (7, 8) if f"graph break at model.py:{line}: requested" in out] == [7, 8]

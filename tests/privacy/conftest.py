@@ -142,6 +142,7 @@ def _environment(place, folder, capture, receiver):
         "OTEL_LOGS_EXPORTER": "otlp",
         "OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN": "logs/dup",
         "TORCHSPAN_CAPTURE": capture,
+        "TORCHSPAN_EVENTS": "log",
         "TORCHSPAN_HEARTBEAT": "0.3",
         "TORCHSPAN_BUILD_PHASES": "on",
         "TORCHSPAN_RUN_EXIT_TIMEOUT": "60",

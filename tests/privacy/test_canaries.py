@@ -106,6 +106,7 @@ def test_progress_passes_children_and_log_records_are_among_what_is_looked_at(ca
     assert "torchspan" in {each.owner for each in run.found if each.key == "log.body"}
     records = {each.text for each in run.found if each.key == "log.event_name"}
     assert {"torch_tensorrt.compile.exception", "torch.export.exception"} <= records
+    assert {"torch.compile.graph_break", "torch.compile.recompile", "tensorrt.log", "torchspan.input"} <= records
     assert len({each.text for each in run.found if each.key == "process.pid"}) >= 5
 
 

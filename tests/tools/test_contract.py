@@ -363,3 +363,27 @@ def test_torchspans_events_on_a_users_span_are_compared_and_the_users_own_are_no
     assert run["attribute"] == [
         {"span": "a user's span", "event": "torchspan.input", "key": "torchspan.input.count", "type": "int"}
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "span", "event"),
+    [
+        ("torch.compile.graph_break", "a log record", "torch.compile.graph_break"),
+        ("torch_tensorrt.convert.exception", "torch_tensorrt.convert", "exception"),
+    ],
+)
+def test_log_records_are_compared_as_the_events_that_they_are(tmp_path, monkeypatch, name, span, event):
+    monkeypatch.setenv(run_log.VARIABLE, str(tmp_path))
+    Emitted().add_log_record(SimpleNamespace(event_name=name, attributes={"code.line.number": 7}))
+    run = SuiteRun.read(tmp_path)
+    assert run["attribute"] == [{"span": span, "event": event, "key": "code.line.number", "type": "int"}]
+
+
+def test_an_attribute_of_a_log_record_that_is_not_one_of_its_event_is_named():
+    row = {"span": "a log record", "event": "tensorrt.log", "key": "code.line.number", "type": "int"}
+    assert list(contract._undocumented_attributes({"attribute": [row]}, contract.Tables())) == [
+        (
+            "code.line.number on a log record in event tensorrt.log: the table says event exception or "
+            "torch.compile.graph_break or torch.compile.declaration"
+        )
+    ]

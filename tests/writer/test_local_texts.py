@@ -13,7 +13,7 @@ from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs import export as logs_export
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 
-from support import span_file
+from support import log_records, span_file
 from support.engines import extend
 from support.tree import without_clocks
 from torchspan import phase, semconv
@@ -211,6 +211,8 @@ def test_work_that_is_folded_has_its_texts_on_the_span_around_it(engine_with, pa
 def test_the_text_of_an_exception_that_is_a_log_record_has_the_index_behind_the_spans_events(
     engine_with, exporter, path
 ):
+    if not log_records.CAN_EMIT:
+        pytest.skip("this version of the SDK has no log records as torchspan writes them")
     records = logs_export.InMemoryLogRecordExporter()
     logs = LoggerProvider(shutdown_on_exit=False)
     logs.add_log_record_processor(logs_export.SimpleLogRecordProcessor(records))
