@@ -139,12 +139,12 @@ def section(title, attributes, description=None, *, on_spans=True):
 
 
 def event_descriptions():
-    """The name of each span event and the string below it in the source."""
+    """The name of each event and the string below it in the source."""
     return {
         value: meaning
         for path in sorted(Path(semconv.__file__).parent.glob("*.py"))
         for value, meaning in described(ast.parse(path.read_text(encoding="utf-8")).body)
-        if meaning.startswith("Span event ")
+        if meaning.startswith("Event ")
     }
 
 

@@ -9,7 +9,7 @@ from torchspan.redaction.size_text import ArgumentPath
 from torchspan.semconv._table import Attribute
 
 OUTSIDE_EVENT = "torchspan.input.out_of_profile"
-"""Span event of a call with sizes for which the engine was not built. Also on the user's spans."""
+"""Event of a call with sizes for which the engine was not built. Also on the user's spans."""
 OUTSIDE_PATHS = Attribute(
     "torchspan.input.outside.paths",
     "string[]",
@@ -52,7 +52,7 @@ OUTSIDE_MAXIMUMS = Attribute(
 )
 
 DRIFT_EVENT = "torchspan.input.drift"
-"""Span event that compares the usual size of a dimension in the calls of a module with the size for which the engine
+"""Event that compares the usual size of a dimension in the calls of a module with the size for which the engine
 was optimized. Also on the user's spans."""
 DRIFT_CALLS = Attribute(
     "torchspan.input.drift.calls",

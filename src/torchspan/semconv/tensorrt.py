@@ -196,7 +196,7 @@ BUILD_PHASE_NAME = Attribute(
 
 # --- the log --------------------------------------------------------------------------------------------------
 LOG_EVENT = "tensorrt.log"
-"""Span event of a line in TensorRT's log, of severity warning or worse, on the innermost span of its thread."""
+"""Event of a line in TensorRT's log, of severity warning or worse, on the innermost span of its thread."""
 LOG_SEVERITY = Attribute(
     "tensorrt.log.severity",
     "string",

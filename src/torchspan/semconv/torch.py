@@ -226,7 +226,7 @@ class BreakClass:
 
 
 GRAPH_BREAK_EVENT = "torch.compile.graph_break"
-"""Span event of a graph break, on the span of the frame."""
+"""Event of a graph break, on the span of the frame."""
 _BREAK_CLASSES = Enumeration(*(value for name, value in vars(BreakClass).items() if name.isupper() and name != "OTHER"))
 GRAPH_BREAK_CLASS = Attribute(
     "torch.compile.graph_break.class",
@@ -293,7 +293,7 @@ class Declared:
 
 
 DECLARATION_EVENT = "torch.compile.declaration"
-"""Span event of a function that the graph of a frame keeps as a black box, on the span of the frame."""
+"""Event of a function that the graph of a frame keeps as a black box, on the span of the frame."""
 _DECLARATIONS = (GRAPH_BREAK_EVENT, DECLARATION_EVENT)
 DECLARED_API = Attribute(
     "torch.compile.declaration.api",
@@ -352,9 +352,9 @@ class GuardClass:
 
 
 RECOMPILE_EVENT = "torch.compile.recompile"
-"""Span event of a frame that is compiled again, on the span of the frame."""
+"""Event of a frame that is compiled again, on the span of the frame."""
 RECOMPILE_LIMIT_EVENT = "torch.compile.recompile_limit"
-"""Span event of a frame that has reached a recompile limit, on the span of the frame."""
+"""Event of a frame that has reached a recompile limit, on the span of the frame."""
 RECOMPILE_CLASS = Attribute(
     "torch.compile.recompile.class",
     "string",

@@ -153,7 +153,7 @@ OBSERVED_FOLDED, OBSERVED_FOLDED_SUM, OBSERVED_FOLDED_MAX = folded(
     "spans.",
 )
 OBSERVER_EVENT = "torchspan.observer"
-"""Span event of an observer that fired. Also on the user's spans."""
+"""Event of an observer that fired. Also on the user's spans."""
 OBSERVER_NAME = Attribute(
     "torchspan.observer.name",
     "string",
@@ -174,7 +174,7 @@ OBSERVERS_OMITTED = Attribute(
 )
 
 CALL_EVENT = "torchspan.input"
-"""Span event of a sampled call of a module that `TORCHSPAN_INPUTS` selects. Also on the user's spans."""
+"""Event of a sampled call of a module that `TORCHSPAN_INPUTS` selects. Also on the user's spans."""
 CALL_MODULE = Attribute(
     "torchspan.input.module",
     "string",
