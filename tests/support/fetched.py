@@ -75,9 +75,10 @@ def get(url, *, accept):
             assert answer.headers.get_content_type() != "text/html", f"a page for {url}"
             return answer.read()
     except urllib.error.HTTPError as error:
-        if error.code == 404:
-            return None
-        raise AssertionError(f"{error.code} for {url}: {error.read().decode(errors='replace')}") from error
+        with error:
+            if error.code == 404:
+                return None
+            raise AssertionError(f"{error.code} for {url}: {error.read().decode(errors='replace')}") from error
 
 
 def in_any_order(messages):
@@ -110,7 +111,8 @@ def _is_jaeger_2_0(backend):
     try:
         with urllib.request.urlopen(f"{backend.api}/api/v3/trace-summaries", timeout=60) as answer:
             return answer.headers.get_content_type() == "text/html"
-    except urllib.error.HTTPError:
+    except urllib.error.HTTPError as error:
+        error.close()
         return False
 
 
