@@ -5,6 +5,7 @@ Each is a message of OTLP, so that `otlp.plain` compares it with what a program 
 """
 
 import base64
+import contextlib
 import json
 import time
 import urllib.error
@@ -31,7 +32,8 @@ def from_jaeger(backend, trace_id):
     for holder in _holders_of_attributes([message]):
         for each in holder.attributes:
             if each.value.string_value.startswith("["):  # an array that Jaeger 2.0 wrote, numbers as Go writes them
-                each.value.string_value = _json_text(json.loads(each.value.string_value))
+                with contextlib.suppress(json.JSONDecodeError):  # a line of TensorRT-RTX 1.4 begins with its file
+                    each.value.string_value = _json_text(json.loads(each.value.string_value))
     return message
 
 
