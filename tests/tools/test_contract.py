@@ -279,7 +279,7 @@ def test_a_hook_that_cannot_fire_must_not():
 
 def test_without_a_run_the_check_fails_and_says_how_to_make_one(monkeypatch, capsys):
     monkeypatch.setattr(contract, "FOLDER", contract.ROOT / "not there")
-    assert contract.main([]) == 1
+    assert contract.main() == 1
     assert "no run of the tests" in capsys.readouterr().out
 
 
