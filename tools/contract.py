@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares what the last run of the tests emitted with the tables, both ways, and writes which hooks fired on which route.
 
-`contract.py [--whole]`: reads what `tests/support/run_log.py` wrote. A run of a part of the suite cannot show that a row
-is never emitted: what is missing is then listed, and the status is 3. `--whole` says that the run counts as whole.
+Reads what `tests/support/run_log.py` wrote. A run of a part of the suite cannot show that a row is never emitted: what is
+missing is then listed, and the status is 3.
 """
 
-import argparse
 import os
 import sys
 import tempfile
@@ -220,13 +219,10 @@ def routes_never_fired(run, report=REPORT):
         yield f"more than {cells} cells of {report.name}"
 
 
-def judge(run, undocumented_rows, missing_rows, *, whole=False):
-    """Print what was found and return the exit status.
-
-    whole: the run counts as a run of the whole suite, whatever was left out.
-    """
+def judge(run, undocumented_rows, missing_rows):
+    """Print what was found and return the exit status."""
     undocumented_rows, missing_rows = list(undocumented_rows), list(missing_rows)
-    parts = [] if whole else run.missing_parts
+    parts = run.missing_parts
     for sentence in undocumented_rows:
         print(f"contract: {sentence}")
     if missing_rows:
@@ -244,10 +240,7 @@ def judge(run, undocumented_rows, missing_rows, *, whole=False):
     return 0
 
 
-def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--whole", action="store_true", help="the run counts as whole, whatever was left out")
-    options = parser.parse_args(arguments)
+def main():
     run = SuiteRun.read(FOLDER)
     if not run["asked"]:
         print(f"contract: no run of the tests is in {FOLDER.relative_to(ROOT)}; `tools/check.py tests` makes one.")
@@ -258,7 +251,7 @@ def main(arguments):
     missing = [*never_emitted(run, tables), *routes_never_fired(run)]
     for line in stable_names(run, tables):
         print(f"contract: {line}")
-    return judge(run, [*undocumented(run, tables), *violations(run)], missing, whole=options.whole)
+    return judge(run, [*undocumented(run, tables), *violations(run)], missing)
 
 
 def _import_the_libraries():
@@ -273,4 +266,4 @@ def _import_the_libraries():
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main())

@@ -51,7 +51,10 @@ def answers(url):
     try:
         with urllib.request.urlopen(url, timeout=5) as response:
             return response.status == 200
-    except (OSError, urllib.error.URLError, http.client.HTTPException):
+    except urllib.error.HTTPError as error:
+        error.close()
+        return False
+    except (OSError, http.client.HTTPException):
         return False
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import check
+import contract
 import suite_run
 import versions_tested
 from tests_by_row import WITHOUT_TORCH
@@ -157,8 +158,9 @@ def run(row, tests=()):
         return f"pytest ended with status {status}; not recorded", False
     counts = counts_of(report)
     if not tests and row.tests == ("tests",):
-        contract = [python, "tools/contract.py", "--whole"]
-        counts["failed"] += bool(subprocess.run(contract, cwd=ROOT, check=False).returncode)
+        # Older versions do not emit everything; what they emit has to be in the tables.
+        status = subprocess.run([python, "tools/contract.py"], cwd=ROOT, check=False).returncode
+        counts["failed"] += status not in {0, contract.ONLY_A_PART}
     line = f"{', '.join(f'{number} {name}' for name, number in counts.items())} in {time.monotonic() - start:.0f} s"
     if tests:
         line += "; not recorded: only these tests"

@@ -14,6 +14,7 @@ from support.child import unmeasured
 from support.run_recording import RunRecording, write_run
 from support.terminal_screen import TerminalScreen
 from torchspan import semconv
+from torchspan.cli._live_lines import LiveLines
 
 SLOW = Path(__file__).resolve().parents[1] / "pipeline" / "slow_program.py"
 MODEL = "Net"
@@ -115,6 +116,20 @@ def test_stopped_and_continued_it_draws_below_what_the_shell_has_written(termina
     assert "between" in lines[drawn[0] : drawn[1]]
     assert without_figures(lines[drawn[0] : drawn[0] + 3]) == DRAWN
     assert without_figures(lines[drawn[1] : drawn[1] + 3]) == DRAWN
+
+
+def test_a_stop_waits_until_the_lines_are_drawn(monkeypatch):
+    def is_blocked():
+        return signal.SIGTSTP in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+    while_drawing, handler, (controller, end) = [], signal.getsignal(signal.SIGCONT), os.openpty()
+    with open(end, "w", encoding="utf-8") as stream:
+        lines = LiveLines(stream)
+        monkeypatch.setattr(lines, "_write", lambda _frame: while_drawing.append(is_blocked()))
+        lines.draw([("1 s", "text")])
+    signal.signal(signal.SIGCONT, handler)
+    os.close(controller)
+    assert (while_drawing, is_blocked()) == ([True], False)
 
 
 def test_in_the_background_it_writes_nothing_over_the_lines_of_the_shell(terminal, recording):

@@ -19,7 +19,7 @@ import torchspan
 from support.child import UNMEASURED
 from torchspan import native
 from torchspan.native import __main__ as command
-from torchspan.native import _build, _load
+from torchspan.native import _build, _load, _manifest
 
 REMEDY = (
     "install g++ 11 or clang++ 14, or a later version, and Python's headers, and run python -m torchspan.native build"
@@ -31,6 +31,13 @@ def refusal(target):
     with pytest.raises(native.UnavailableError) as raised:
         _build.build(target)
     return str(raised.value)
+
+
+def test_a_library_fits_every_python_whichever_it_was_compiled_with():
+    source = (_manifest.SOURCE_FOLDER / "operators.cpp").read_text(encoding="utf-8")
+    formats = re.findall(r'Py(?:Arg_ParseTuple|_BuildValue)\([^"]*"([^"]*)"', source)
+    assert [text for text in ("kOK", "(NN)") if text not in formats] == []
+    assert [text for text in formats if "#" in text] == []
 
 
 def files(caches):

@@ -20,7 +20,7 @@ from torchspan import comparison
 from torchspan.sdk import FileSpanExporter
 
 RELU = torch.ops.aten.relu.default
-SLOWER_S = 0.3
+SLOWER_S = 1.0
 
 
 def compiled(**settings):

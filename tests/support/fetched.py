@@ -5,6 +5,7 @@ Each is a message of OTLP, so that `otlp.plain` compares it with what a program 
 """
 
 import base64
+import contextlib
 import json
 import time
 import urllib.error
@@ -31,7 +32,8 @@ def from_jaeger(backend, trace_id):
     for holder in _holders_of_attributes([message]):
         for each in holder.attributes:
             if each.value.string_value.startswith("["):  # an array that Jaeger 2.0 wrote, numbers as Go writes them
-                each.value.string_value = _json_text(json.loads(each.value.string_value))
+                with contextlib.suppress(json.JSONDecodeError):  # a line of TensorRT-RTX 1.4 begins with its file
+                    each.value.string_value = _json_text(json.loads(each.value.string_value))
     return message
 
 
@@ -75,9 +77,10 @@ def get(url, *, accept):
             assert answer.headers.get_content_type() != "text/html", f"a page for {url}"
             return answer.read()
     except urllib.error.HTTPError as error:
-        if error.code == 404:
-            return None
-        raise AssertionError(f"{error.code} for {url}: {error.read().decode(errors='replace')}") from error
+        with error:
+            if error.code == 404:
+                return None
+            raise AssertionError(f"{error.code} for {url}: {error.read().decode(errors='replace')}") from error
 
 
 def in_any_order(messages):
@@ -110,7 +113,8 @@ def _is_jaeger_2_0(backend):
     try:
         with urllib.request.urlopen(f"{backend.api}/api/v3/trace-summaries", timeout=60) as answer:
             return answer.headers.get_content_type() == "text/html"
-    except urllib.error.HTTPError:
+    except urllib.error.HTTPError as error:
+        error.close()
         return False
 
 

@@ -106,8 +106,8 @@ def run():
     return run
 
 
-def verdict(run, tables, **options):
-    return contract.judge(run, contract.undocumented(run, tables), contract.never_emitted(run, tables), **options)
+def verdict(run, tables):
+    return contract.judge(run, contract.undocumented(run, tables), contract.never_emitted(run, tables))
 
 
 def test_a_run_that_emitted_exactly_the_rows_passes(run, tables, capsys):
@@ -214,12 +214,6 @@ def test_a_part_of_a_run_neither_passes_nor_fails_on_a_missing_row(run, tables, 
     assert f"contract: only a part of the suite ran ({parts}).\n" in out
     assert "  attribute a.count\n" in out
     assert "it is not known whether these rows are emitted" in out
-
-
-def test_a_part_of_a_run_that_counts_as_whole_fails_on_a_missing_row(run, tables):
-    run.rows["asked"] = [{"whole": False}]
-    run.rows["attribute"].pop()
-    assert verdict(run, tables, whole=True) == 1
 
 
 def test_a_part_of_a_run_fails_on_what_is_not_in_the_tables(run, tables):
@@ -333,7 +327,7 @@ def test_a_hook_that_cannot_fire_must_not():
 
 def test_without_a_run_the_check_fails_and_says_how_to_make_one(monkeypatch, capsys):
     monkeypatch.setattr(contract, "FOLDER", contract.ROOT / "not there")
-    assert contract.main([]) == 1
+    assert contract.main() == 1
     assert "no run of the tests" in capsys.readouterr().out
 
 

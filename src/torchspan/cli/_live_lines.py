@@ -42,9 +42,14 @@ class LiveLines:
         width = (columns or 80) - 1
         texts = [self._terminal.plain(f"{figure:>9}  {text}") for figure, text in lines[: (rows or 24) - 1]]
         texts = [self._terminal.plain(shorten(text, width)) for text in texts]
-        up = f"\x1b[{self._rows}A\r" if self._rows else ""
-        self._write(up + "".join(f"{text}{_ERASE_LINE}\n" for text in texts) + _ERASE_BELOW)
-        self._rows = len(texts)
+        # Ctrl-Z waits: stopped in between, it would afterwards draw over what the shell has written.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
+        try:
+            up = f"\x1b[{self._rows}A\r" if self._rows else ""
+            self._write(up + "".join(f"{text}{_ERASE_LINE}\n" for text in texts) + _ERASE_BELOW)
+            self._rows = len(texts)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
 
     def leave(self) -> None:
         """Leave the lines where they are, and erase what the terminal has echoed below them, such as `^C`."""

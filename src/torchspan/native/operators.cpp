@@ -3,8 +3,10 @@
 //
 // A root adds one thread-local callback. PyTorch hands it on to the threads of autograd and of TorchScript's fork, and its handle
 // says there which root an operator belongs to. The callbacks take neither the GIL nor a lock.
+//
+// The library is loaded by every Python from 3.10 on, whichever it was compiled with. So no format of arguments has a `#`: compiled
+// with the headers of 3.13 or later, the older ones refuse it.
 #define Py_LIMITED_API 0x030A0000
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include <ATen/core/Tensor.h>
@@ -184,12 +186,19 @@ torchspan::Templates& templates() {  // used with the GIL
   return *templates;
 }
 
-bool read_events(PyObject* bytes, std::vector<Event>& events) {
+bool read_text(PyObject* bytes, std::string_view& text) {
   char* data = nullptr;
   Py_ssize_t size = 0;
   if (PyBytes_AsStringAndSize(bytes, &data, &size) < 0) return false;
-  events.resize(static_cast<size_t>(size) / sizeof(Event));
-  std::memcpy(static_cast<void*>(events.data()), data, events.size() * sizeof(Event));
+  text = {data, static_cast<size_t>(size)};
+  return true;
+}
+
+bool read_events(PyObject* bytes, std::vector<Event>& events) {
+  std::string_view text;
+  if (!read_text(bytes, text)) return false;
+  events.resize(text.size() / sizeof(Event));
+  std::memcpy(static_cast<void*>(events.data()), text.data(), events.size() * sizeof(Event));
   return true;
 }
 
@@ -247,11 +256,11 @@ PyObject* bytes_of(const std::vector<T>& items) {
 PyObject* finish(PyObject*, PyObject* arguments) {
   unsigned long number = 0;
   unsigned long long span = 0;
-  const char* trace_bytes = nullptr;
-  Py_ssize_t trace_size = 0;
-  if (!PyArg_ParseTuple(arguments, "ky#K", &number, &trace_bytes, &trace_size, &span)) return nullptr;
+  PyObject* bytes = nullptr;
+  std::string_view trace_bytes;
+  if (!PyArg_ParseTuple(arguments, "kOK", &number, &bytes, &span) || !read_text(bytes, trace_bytes)) return nullptr;
   std::array<char, 16> trace{};
-  std::memcpy(trace.data(), trace_bytes, std::min<size_t>(static_cast<size_t>(trace_size), trace.size()));
+  std::memcpy(trace.data(), trace_bytes.data(), std::min(trace_bytes.size(), trace.size()));
   const Root* root = Recorder::get().numbered(static_cast<uint32_t>(number));
   const bool has_shapes = root && root->has_shapes;
   torchspan::Finished finished;
@@ -276,8 +285,8 @@ PyObject* names(PyObject*, PyObject* first) {
   for (const std::string& text : Recorder::get().names(from)) {
     const size_t split = std::min(text.find('\0'), text.size());
     const std::string overload = text.substr(std::min(split + 1, text.size()));
-    list = appended(list, Py_BuildValue("(y#y#)", text.data(), static_cast<Py_ssize_t>(split), overload.data(),
-                                        static_cast<Py_ssize_t>(overload.size())));
+    list = appended(list, Py_BuildValue("(NN)", PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(split)),
+                                        PyBytes_FromStringAndSize(overload.data(), static_cast<Py_ssize_t>(overload.size()))));
   }
   return list;
 }
@@ -315,24 +324,22 @@ PyObject* missing(PyObject*, PyObject* arguments) {
 
 PyObject* learn(PyObject*, PyObject* arguments) {
   unsigned long key = 0;
-  const char* text = nullptr;
-  Py_ssize_t size = 0;
-  if (!PyArg_ParseTuple(arguments, "ky#", &key, &text, &size)) return nullptr;
-  templates().learn(static_cast<uint32_t>(key), std::string_view(text, static_cast<size_t>(size)));
+  PyObject* bytes = nullptr;
+  std::string_view text;
+  if (!PyArg_ParseTuple(arguments, "kO", &key, &bytes) || !read_text(bytes, text)) return nullptr;
+  templates().learn(static_cast<uint32_t>(key), text);
   Py_RETURN_NONE;
 }
 
 PyObject* fill(PyObject*, PyObject* arguments) {
-  PyObject* bytes = nullptr;
-  const char *links = nullptr, *trace = nullptr, *state = nullptr;
-  Py_ssize_t links_size = 0, trace_size = 0, state_size = 0;
+  std::array<PyObject*, 4> bytes{};
+  std::string_view links, trace, state;
   long long offset_ns = 0;
   std::vector<Event> events;
-  if (!PyArg_ParseTuple(arguments, "Oy#y#Ly#", &bytes, &links, &links_size, &trace, &trace_size, &offset_ns, &state, &state_size) ||
-      !read_events(bytes, events))
+  if (!PyArg_ParseTuple(arguments, "OOOLO", &bytes[0], &bytes[1], &bytes[2], &offset_ns, &bytes[3]) || !read_events(bytes[0], events) ||
+      !read_text(bytes[1], links) || !read_text(bytes[2], trace) || !read_text(bytes[3], state))
     return nullptr;
-  const std::string_view text = templates().fill(events, {links, static_cast<size_t>(links_size)}, {trace, static_cast<size_t>(trace_size)},
-                                            static_cast<uint64_t>(offset_ns), {state, static_cast<size_t>(state_size)});
+  const std::string_view text = templates().fill(events, links, trace, static_cast<uint64_t>(offset_ns), state);
   return PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
 }
 
