@@ -11,8 +11,6 @@ import subprocess
 from datetime import datetime, timezone
 from pathlib import Path
 
-from packaging.version import Version
-
 FILE = Path(__file__).resolve().parent / "versions_tested.json"
 PACKAGES = (
     "torch-tensorrt-rtx",
@@ -61,6 +59,8 @@ def versions(python):
 
 def not_tested(versions):
     """Sentences: the packages of which every row has an older version than these. versions: package -> version."""
+    from packaging.version import Version  # `make gpu` starts without any package
+
     for package, version in versions.items():
         tested = [row["installed"][package] for row in read().values() if package in row.get("installed", {})]
         newest = max(tested, key=Version, default="none")

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import types
 import weakref
 
@@ -159,3 +160,23 @@ def test_a_fork_does_not_wait_for_an_import_of_its_own_thread(monkeypatch):
     monkeypatch.setattr(forks.time, "sleep", None)
     with forks.uncut():
         assert in_forked_child(forks.was_cut) == "False"
+
+
+def test_an_import_that_a_fork_waits_for_may_take_a_lock_that_forks_hold(monkeypatch):
+    monkeypatch.setattr(forks, "_HELD_BY_FORKS", [])
+    lock, importing, taken = threading.Lock(), threading.Event(), []
+    forks.held_by_forks(lock)
+
+    def imports():
+        with forks.uncut():
+            importing.set()
+            time.sleep(0.2)  # until the fork waits
+            taken.append(lock.acquire(timeout=5))
+            lock.release()
+
+    thread = threading.Thread(target=imports)
+    thread.start()
+    importing.wait()
+    assert in_forked_child(lock.locked) == "False"
+    thread.join()
+    assert (taken, lock.locked()) == ([True], False)

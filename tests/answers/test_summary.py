@@ -126,6 +126,6 @@ def test_every_answer_has_its_sentence_and_its_remedy(everything):
 
 def test_the_command_prints_the_same_document_as_the_report(everything, tmp_path, capsys):
     file = tmp_path / "trace.jsonl"
-    FileSpanExporter(file).export([span for span, _ in everything._ended])
+    FileSpanExporter(file).export([span for span, *_ in everything._ended])
     assert cli.main(["show", "--json", str(file)]) == 0
     assert json.loads(capsys.readouterr().out) == answers.read(str(file)).answers.document()

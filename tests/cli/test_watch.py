@@ -17,7 +17,7 @@ from torchspan.cli._command import CommandError
 OTHER_RUN = "fedcba9876543210"
 GONE = 2**22 + 1
 """More than the largest process id of Linux."""
-NUL = "stat: embedded null character in path" if sys.version_info >= (3, 14) else "embedded null byte"
+NUL = "stat: embedded null character in path" if sys.version_info >= (3, 13) else "embedded null byte"
 """Why Python refuses a name with a NUL character."""
 
 

@@ -23,7 +23,7 @@ from torchspan.testing import is_without_gpu
 from torchspan.writer import SpanParents
 
 (OPERATOR, *_) = (row for row in PROBES if isinstance(row.action, Runs) and row.action.phase is phase.EXECUTE)
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 def _device(monkeypatch, devices):

@@ -58,6 +58,7 @@ def test_it_has_every_file_of_the_package_and_no_other(wheel):
         text=True,
     ).stdout
     expected = {os.path.relpath(each, "src") for each in (tracked + untracked).splitlines()}
+    expected |= {f"torchspan/registry/{path.name}" for path in (ROOT / "registry").iterdir()}
     found = {str(each.relative_to(wheel)) for each in (wheel / "torchspan").rglob("*") if each.is_file()}
     assert found == expected
 

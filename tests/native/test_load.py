@@ -167,10 +167,10 @@ def test_a_file_that_is_not_a_library_is_an_error_with_its_reason(copy):
 
 
 def test_a_manifest_that_does_not_tell_the_truth_is_noticed_by_the_library(copy, monkeypatch):
-    monkeypatch.setattr("torch.__version__", "2.13.0")
+    monkeypatch.setattr("torch.__version__", "2.10.0")
     folder = _manifest.in_caches(_manifest.TorchBuild.imported()).folders[0]
     copy.rename(folder)
-    rewrite(folder, torch="2.13.0")
+    rewrite(folder, torch="2.10.0")
 
     assert refusal() == f"the library was built for another PyTorch or torchspan than its manifest says; run {COMMAND}"
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorRT-RTX as a program uses it that has no Torch-TensorRT: ONNX models parsed and built for real."""
 
+import re
 from importlib.metadata import version
 
 import pytest
@@ -275,11 +276,11 @@ def test_what_a_logger_of_the_program_gets_during_a_build_are_events_of_it(resul
     (build,) = below(result.spans, "own logger")[1:]
     reason = (
         "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error (Network has dynamic or shape inputs, but no "
-        "optimization profile has been defined. In validate at /_src/optimizer/api/network.cpp:3890)"
+        "optimization profile has been defined. In validate at /_src/optimizer/api/network.cpp)"
     )
     *_, event = [event for event in build.events if event.attributes["tensorrt.log.severity"] == "ERROR"]
-    assert (event.name, event.attributes["tensorrt.log.message"]) == ("tensorrt.log", reason)
-    assert build.attributes["tensorrt.build.error"] == reason
+    assert (event.name, re.sub(r":\d+", "", event.attributes["tensorrt.log.message"])) == ("tensorrt.log", reason)
+    assert re.sub(r":\d+", "", build.attributes["tensorrt.build.error"]) == reason
     assert build.attributes["tensorrt.build.logger"].endswith("OwnLogger")
     assert error(build) == ("engine_build_failed", "ERROR")
 

@@ -201,6 +201,10 @@ def test_without_a_logger_provider_exceptions_stay_on_spans_with_one_warning(
     assert warnings(caplog) == [NOWHERE.format("set one that has a processor")]
 
 
+@pytest.mark.skipif(
+    not hasattr(LoggerProvider(shutdown_on_exit=False).get_logger("a"), "enabled"),
+    reason="the SDK's loggers do not say before 1.45 whether anything takes a record",
+)
 def test_a_logger_provider_without_processors_takes_none(fails, exporter, caplog):
     fails("logs", LoggerProvider(shutdown_on_exit=False))
     assert of_spans(exporter) == ON_THE_SPAN

@@ -82,11 +82,38 @@ def _while_living(action: Callable[[], object]) -> Callable[[], object]:
 def held_by_forks(lock: AnyLock, in_child: Callable[[], None] | None = None) -> None:
     """Take `lock` during each fork, so that no child begins with a state that is half changed.
 
+    A fork waits for the imports of other threads first: an import may need the lock.
+
     Args:
         in_child: Releases the lock in the child, where more is to be done.
     """
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=in_child or lock.release)
+    _HELD_BY_FORKS.append((lock, in_child or lock.release))
+
+
+_HELD_BY_FORKS: list[tuple[AnyLock, Callable[[], object]]] = []
+_taken: list[tuple[AnyLock, Callable[[], object]]] = []
+"""Those that the running fork has taken. The first of them keeps other forks from changing it."""
+
+
+def _take() -> None:
+    global _taken
+    _IMPORTS.wait()
+    taken = list(_HELD_BY_FORKS)
+    for lock, _ in taken:
+        lock.acquire()
+    _taken = taken
+
+
+def _release_in_parent() -> None:
+    for lock, _ in reversed(_taken):
+        lock.release()
+
+
+def _release_in_child() -> None:
+    _renew()
+    _IMPORTS.begin_child()
+    for _, release in _taken:
+        release()
 
 
 WAIT_S = 10.0
@@ -139,5 +166,4 @@ def was_cut() -> bool:
 
 if hasattr(os, "register_at_fork"):
     # What is registered first runs last before a fork. logging and import_hooks hold their locks from then on, which imports need.
-    os.register_at_fork(before=_IMPORTS.wait, after_in_child=_renew)
-    os.register_at_fork(after_in_child=_IMPORTS.begin_child)
+    os.register_at_fork(before=_take, after_in_parent=_release_in_parent, after_in_child=_release_in_child)

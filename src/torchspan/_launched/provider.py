@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401 - the SDK does so at its first resource, when no fork waits for it
 import contextlib
 import os
 import re

@@ -16,6 +16,7 @@ from torchspan.cli._command import CommandError
 class RegistryCommand:
     """Write the registry of torchspan's names, in OpenTelemetry's format, into a new folder.
 
+    It has the names of all spans, events, attributes and metrics of torch.compile, Torch-TensorRT and TensorRT.
     Weaver reads it: `weaver registry check --v2 -r FOLDER` checks it, and `weaver registry live-check --v2 -r FOLDER` compares telemetry
     with it. The names are those of this version of torchspan.
     """

@@ -64,6 +64,7 @@ for words in ([], *([word] for word in cli.COMMANDS)):
         "usage: torchspan doctor",
         "usage: torchspan probes",
         "usage: torchspan inputs",
+        "usage: torchspan registry",
     ]
 
 
