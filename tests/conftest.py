@@ -14,7 +14,6 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 import torchspan.testing
-import weaver  # noqa: F401 - reads TORCHSPAN_TEST_WEAVER before it is removed below
 from support import summaries as summaries_of
 from support.emitted import EMITTED
 from support.gpu import ON_GPU, Gpu, import_torch_tensorrt

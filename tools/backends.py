@@ -82,6 +82,22 @@ class Schemas(Program):
         return str(Path(given).expanduser().absolute()) if given else None
 
 
+class Weaver(Program):
+    """OpenTelemetry's tool for registries."""
+
+    @property
+    def how_to_get(self):
+        return f"put it on PATH, or {self.variable}=/path/to/{self.name}"
+
+
+class Conventions(Schemas):
+    """No program: a folder with the model of OpenTelemetry's conventions, which Weaver downloads otherwise."""
+
+    @property
+    def how_to_get(self):
+        return f"Weaver downloads them, or {self.variable}=/path/to/semantic-conventions/model"
+
+
 @dataclass(frozen=True)
 class GoProgram(Program):
     """A program that is built from Go modules.
@@ -203,6 +219,8 @@ BACKENDS = (
     GoProgram("benchstat", WRAPPERS / "benchstat", 0.5, "golang.org/x/perf/cmd/benchstat"),
     Program("tempo"),
     Schemas("operator-crds"),
+    Weaver("weaver"),
+    Conventions("conventions"),
     Browser("chromium"),
     NpmFile("axe-core", "4.14.1", "axe.min.js", 0.1),
 )

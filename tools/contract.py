@@ -11,6 +11,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
+import backends
 import weaver
 from suite_run import FOLDER, SuiteRun
 
@@ -158,16 +159,24 @@ def stable_names(run, tables):
 
 def violations(run):
     """Sentences: what Weaver says against what was emitted, sent to it over OTLP. None without Weaver."""
-    if weaver.EXECUTABLE is None:
-        print(f"contract: not judged by Weaver: {weaver.NOT_HERE}")
+    program = backends.BY_NAME["weaver"]
+    executable, conventions = program.found(), backends.BY_NAME["conventions"].found()
+    if executable is None:
+        print(f"contract: not judged by Weaver: {program.how_to_get}")
         return
-    with tempfile.TemporaryDirectory() as folder, weaver.live_check(weaver.registry_in(folder)) as live_check:
-        weaver.send(run["sample"], run["metric"], live_check.otlp_endpoint)
-        report = live_check.end(timeout=600)
+    with tempfile.TemporaryDirectory() as folder:
+        registry = weaver.registry_in(folder, conventions)
+        report = _live_check(run, registry, executable)
     counts = report["statistics"]["total_entities_by_type"]
     print(f"contract: Weaver judged {', '.join(f'{number} {kind}' for kind, number in sorted(counts.items()))}")
     for violation in report.violations:
         yield f"Weaver: {violation['message']} ({violation['signal_type']} {violation['signal_name']})"
+
+
+def _live_check(run, registry, executable):
+    with weaver.live_check(registry, executable) as live_check:
+        weaver.send(run["sample"], run["metric"], live_check.otlp_endpoint)
+        return live_check.end(timeout=600)
 
 
 def never_fired(fired, hooks, resolved, *, cannot=frozenset(), need_not=frozenset()):

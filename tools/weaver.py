@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weaver, where it is installed: it judges the registry, and what the tests emitted. OpenTelemetry's own tool for registries.
 
-TORCHSPAN_TEST_WEAVER names the executable; otherwise it is `weaver` on PATH. Weaver downloads OpenTelemetry's conventions, on which
+`tools/backends.py` finds it: TORCHSPAN_TEST_WEAVER names it, or it is `weaver` on PATH. Weaver downloads OpenTelemetry's conventions, on which
 the registry depends; TORCHSPAN_TEST_CONVENTIONS names a folder with their model instead, for a machine without network.
 """
 
@@ -11,31 +11,27 @@ from contextlib import contextmanager
 from pathlib import Path
 
 REGISTRY = Path(__file__).resolve().parents[1] / "registry"
-EXECUTABLE = os.environ.get("TORCHSPAN_TEST_WEAVER") or shutil.which("weaver")
-"""The path of Weaver, None where there is none. Read once: tests remove torchspan's variables from their environment."""
-CONVENTIONS = os.environ.get("TORCHSPAN_TEST_CONVENTIONS")
-NOT_HERE = "Weaver is not here: put `weaver` on PATH, or name it in TORCHSPAN_TEST_WEAVER"
 
 
-def registry_in(folder):
-    """A copy of the registry in a new folder, with the conventions of TORCHSPAN_TEST_CONVENTIONS if that is set. Returns its path."""
+def registry_in(folder, conventions=None):
+    """A copy of the registry in a new folder, which refers to a folder with the conventions if there is one. Returns its path."""
     copy = shutil.copytree(REGISTRY, Path(folder) / "registry")
-    if CONVENTIONS:
+    if conventions:
         manifest = copy / "manifest.yaml"
         lines = manifest.read_text(encoding="utf-8").splitlines()
-        lines = [f"  registry_path: {CONVENTIONS}" if "registry_path:" in line else line for line in lines]
+        lines = [f"  registry_path: {conventions}" if "registry_path:" in line else line for line in lines]
         manifest.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return copy
 
 
 @contextmanager
-def live_check(registry):
+def live_check(registry, executable):
     """Weaver's live check of telemetry, which listens at `.otlp_endpoint` inside the block and reports with `.end()`."""
     from opentelemetry.test.weaver_live_check import WeaverLiveCheck
 
     before = os.environ["PATH"]
     # The class looks for the executable on PATH alone.
-    os.environ["PATH"] = os.pathsep.join([str(Path(EXECUTABLE).parent), before])
+    os.environ["PATH"] = os.pathsep.join([str(Path(executable).parent), before])
     try:
         check = WeaverLiveCheck(
             registry=str(registry), inactivity_timeout=300, extra_args=["--v2", "--otlp-grpc-address=127.0.0.1"]

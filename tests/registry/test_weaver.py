@@ -10,20 +10,21 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 import weaver
+from support.needs import named, program
 from torchspan.instrumentor import TorchspanInstrumentor
 
-pytestmark = pytest.mark.skipif(weaver.EXECUTABLE is None, reason=weaver.NOT_HERE)
+pytestmark = pytest.mark.needs("weaver")
 
 
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory):
-    return weaver.registry_in(tmp_path_factory.mktemp("weaver"))
+@pytest.fixture
+def registry(tmp_path):
+    return weaver.registry_in(tmp_path, named("conventions"))
 
 
 def check(registry):
     """Weaver's exit status and what it printed."""
     done = subprocess.run(
-        [weaver.EXECUTABLE, "registry", "check", "--v2", "-r", registry],
+        [program("weaver"), "registry", "check", "--v2", "-r", registry],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -41,11 +42,10 @@ def test_weaver_has_no_finding_in_the_registry(registry):
     assert [text for text in warnings if not text.startswith("File format `definition/2` is not yet stable")] == []
 
 
-def test_weaver_refuses_a_registry_that_refers_to_nothing(registry, tmp_path):
-    broken = weaver.registry_in(tmp_path)
-    spans = broken / "spans.yaml"
+def test_weaver_refuses_a_registry_that_refers_to_nothing(registry):
+    spans = registry / "spans.yaml"
     spans.write_text(spans.read_text(encoding="utf-8").replace("ref: torchspan.keep", "ref: torchspan.kept", 1))
-    status, printed = check(broken)
+    status, printed = check(registry)
     assert status == 1
     assert "torchspan.kept" in printed
 
@@ -65,7 +65,7 @@ def compiled(endpoint):
 
 
 def test_weaver_finds_no_violation_in_what_a_program_emits(registry):
-    with weaver.live_check(registry) as live_check:
+    with weaver.live_check(registry, program("weaver")) as live_check:
         compiled(live_check.otlp_endpoint).shutdown()
         report = live_check.end()
     assert report.violations == []
@@ -73,7 +73,7 @@ def test_weaver_finds_no_violation_in_what_a_program_emits(registry):
 
 
 def test_weaver_finds_an_attribute_that_the_registry_does_not_have(registry):
-    with weaver.live_check(registry) as live_check:
+    with weaver.live_check(registry, program("weaver")) as live_check:
         provider = compiled(live_check.otlp_endpoint)
         provider.get_tracer("torchspan").start_span("torchspan.run", attributes={"torchspan.none": 1}).end()
         provider.shutdown()

@@ -32,6 +32,11 @@ def program(name):
     return _used[name]
 
 
+def named(name):
+    """What a variable names, for a test that can do without; None where it names nothing."""
+    return _used.get(name)
+
+
 def _is_there(name):
     """Whether there is the program; where programs are being built, when that is known."""
     while name not in _used:

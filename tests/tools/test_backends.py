@@ -75,6 +75,8 @@ def test_each_program_has_a_variable_that_names_another():
         "benchstat": "TORCHSPAN_TEST_BENCHSTAT",
         "tempo": "TORCHSPAN_TEST_TEMPO",
         "operator-crds": "TORCHSPAN_TEST_OPERATOR",
+        "weaver": "TORCHSPAN_TEST_WEAVER",
+        "conventions": "TORCHSPAN_TEST_CONVENTIONS",
         "chromium": "TORCHSPAN_TEST_CHROMIUM",
         "axe-core": "TORCHSPAN_TEST_AXE",
     }
@@ -219,6 +221,8 @@ def test_without_go_it_is_said_what_to_install_or_to_name_and_the_status_is_1(ca
     assert said.out == (
         "tempo: not here; TORCHSPAN_TEST_TEMPO=/path/to/tempo, or the address of one that runs\n"
         "operator-crds: not here; TORCHSPAN_TEST_OPERATOR=/path/to/opentelemetry-operator/config/crd/bases\n"
+        "weaver: not here; put it on PATH, or TORCHSPAN_TEST_WEAVER=/path/to/weaver\n"
+        "conventions: not here; Weaver downloads them, or TORCHSPAN_TEST_CONVENTIONS=/path/to/semantic-conventions/model\n"
         "chromium: not here; install Chromium, or TORCHSPAN_TEST_CHROMIUM=/path/to/chromium\n"
     )
 
