@@ -5,6 +5,7 @@ import pytest
 import torch
 import torch_tensorrt
 
+from pipeline.expected import converts_methods, since_2_13
 from support import models
 from support import recorded as work
 from support.tree import named
@@ -135,6 +136,7 @@ def test_a_method_of_another_class_than_a_module_has_no_model(instrument, export
     assert set(names(exporter.get_finished_spans(), EXECUTE).values()) == {(None, None)}
 
 
+@converts_methods
 def test_the_bytes_of_one_engine_name_their_modules(instrument, exporter):
     instrument()
     torch_tensorrt.convert_method_to_trt_engine(
@@ -144,6 +146,7 @@ def test_the_bytes_of_one_engine_name_their_modules(instrument, exporter):
     assert (span.attributes[MODEL], span.attributes[MODULES]) == ("ConvNet", ("conv", "linear"))
 
 
+@since_2_13
 def test_a_run_of_an_engine_from_a_file_has_neither(instrument, exporter, tmp_path):
     instrument()
     file, x = str(tmp_path / "model.ep"), models.image()
