@@ -282,8 +282,10 @@ class ThreadOf314(threading.Thread):
         super().__init__(target=target)
         self._context = context
 
-    def run(self):
-        self._context.run(super().run)
+    if sys.version_info < (3, 14):
+
+        def run(self):
+            self._context.run(super().run)
 
 
 @pytest.fixture
