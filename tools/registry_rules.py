@@ -6,6 +6,7 @@ https://opentelemetry.io/docs/specs/semconv/general/naming/
 """
 
 import re
+from collections import Counter
 from itertools import chain
 
 import registry_changes
@@ -41,24 +42,31 @@ def findings(files, standard_keys):
 def _attributes(definitions):
     for row in definitions:
         key, kind = row["key"], row["type"]
-        if not NAME.fullmatch(key):
-            yield f"{key} is not lower-case words between dots"
-        if row["stability"] not in STABILITIES:
-            yield f"{key} has the stability {row['stability']}"
-        if not row["brief"].strip():
-            yield f"{key} has no brief"
+        yield from _definition(key, key, row)
         if isinstance(kind, dict):
             yield from _members(key, kind["members"], row["stability"])
         elif kind not in TYPES:
             yield f"{key} has the type {kind}"
 
 
+def _definition(title, name, row):
+    """What holds for attributes and signals."""
+    if not NAME.fullmatch(name):
+        yield f"{title} is not lower-case words between dots"
+    if row["stability"] not in STABILITIES:
+        yield f"{title} has the stability {row['stability']}"
+    if not row["brief"].strip():
+        yield f"{title} has no brief"
+
+
+def _repeated(values):
+    """Those that are there more than once, sorted."""
+    return sorted(value for value, number in Counter(values).items() if number > 1)
+
+
 def _members(key, members, stability):
     for fact in ("id", "value"):
-        values = [member[fact] for member in members]
-        yield from (
-            f"{key} has {value} twice" for value in sorted({value for value in values if values.count(value) > 1})
-        )
+        yield from (f"{key} has {value} twice" for value in _repeated(member[fact] for member in members))
     for member in members:
         if not MEMBER.fullmatch(member["id"]):
             yield f"{key} has a member with the id {member['id']}"
@@ -75,7 +83,7 @@ def _name_spaces(keys):
         other = flat.setdefault(key.replace(".", "_"), key)
         if other != key:
             yield f"{key} and {other} are the same with underscores"
-    yield from (f"{key} is defined twice" for key in sorted({key for key in keys if keys.count(key) > 1}))
+    yield from (f"{key} is defined twice" for key in _repeated(keys))
 
 
 def _references(referrers, own, group_ids, standard_keys):
@@ -84,7 +92,7 @@ def _references(referrers, own, group_ids, standard_keys):
         name = row.get("id") or row.get("type") or row.get("name")
         keys = [reference["ref"] for reference in row["attributes"] if "ref" in reference]
         used.update(keys)
-        yield from (f"{name} refers to {key} twice" for key in sorted({key for key in keys if keys.count(key) > 1}))
+        yield from (f"{name} refers to {key} twice" for key in _repeated(keys))
         for key in keys:
             if key not in own and key not in standard_keys:
                 yield f"{name} refers to {key}, which neither torchspan nor OpenTelemetry defines"
@@ -103,14 +111,9 @@ def _sampling(rows):
 
 def _signals(kind, names, rows):
     word = kind.removesuffix("s")
-    yield from (f"{word} {name} is defined twice" for name in sorted({name for name in names if names.count(name) > 1}))
+    yield from (f"{word} {name} is defined twice" for name in _repeated(names))
     for name, row in zip(names, rows, strict=True):
-        if not NAME.fullmatch(name):
-            yield f"{word} {name} is not lower-case words between dots"
-        if row["stability"] not in STABILITIES:
-            yield f"{word} {name} has the stability {row['stability']}"
-        if not row["brief"].strip():
-            yield f"{word} {name} has no brief"
+        yield from _definition(f"{word} {name}", name, row)
 
 
 def _metrics(rows, own):

@@ -52,7 +52,6 @@ def _is_record_name(text: str) -> bool:
 
 _PHASES = frozenset(row.name for row in phase.SPANS)
 _ROWS: Mapping[str, semconv.Attribute] = {str(row): row for row in semconv.ATTRIBUTES}
-_OWN_PREFIXES = ("torchspan.", "torch_tensorrt.", "tensorrt.", "torch.")
 _ATTRIBUTES = frozenset(part for part in Part if part.name.endswith("ATTRIBUTE") and part is not Part.SCOPE_ATTRIBUTE)
 _WHOLE_TEXT = _Type("whole text, in this file alone", lambda _text: True)
 _NO_ROW = _Type("no row in the table")
@@ -82,7 +81,7 @@ def _type_at(place: Place) -> _Type:
     if place.part in _ATTRIBUTES:
         row = _ROWS.get(place.key)
         is_of_run = row is not None and row.resource and place.part is Part.RESOURCE_ATTRIBUTE
-        if row is not None and (is_own or is_of_run or place.key.startswith(_OWN_PREFIXES)):
+        if row is not None and (is_own or is_of_run or place.key.startswith(semconv.NAMESPACES)):
             return _Type.of(row)
         return _NO_ROW if is_own else _NO_TYPE
     if place.part is Part.ID:
