@@ -106,6 +106,16 @@ def within(values: Values, function: Callable[..., T], /, *args: Any, **kwargs: 
         return function(*args, **kwargs)
 
 
+def _once(values: list[tuple[ContextCarrier, Any]], function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+    """`within`, for a function that is called once.
+
+    Since Python 3.14 an exception of an executor's work item keeps a frame that has the work item, which would keep the values.
+    """
+    with Inside(values):
+        values.clear()
+        return function(*args, **kwargs)
+
+
 # --- what the names are replaced with ---------------------------------------------------------------------------------
 
 
@@ -146,17 +156,20 @@ def _beginning(_boundary: ErrorBoundary, original: Function) -> Function:
     return bootstrap
 
 
-def _submitting(boundary: ErrorBoundary, original: Function) -> Function:
-    """A method of a pool that takes a function as a work item, and may start a worker while doing so."""
+def _submitting(call: Callable[..., Any], boundary: ErrorBoundary, original: Function) -> Function:
+    """A method of a pool that takes a function as a work item, and may start a worker while doing so.
+
+    call: calls the function with values, as `within` does.
+    """
 
     def submit(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         values = boundary.attempt(_values, _FOR_ITEM)
         if values is None or not _runs_in_threads(self):
             return original(self, *args, **kwargs)
         if args and callable(args[0]):
-            args = (functools.partial(within, values, args[0]), *args[1:])
+            args = (functools.partial(call, values, args[0]), *args[1:])
         elif callable(kwargs.get("func")):  # `multiprocessing` accepts it by name, too
-            kwargs["func"] = functools.partial(within, values, kwargs["func"])
+            kwargs["func"] = functools.partial(call, values, kwargs["func"])
         else:
             return original(self, *args, **kwargs)
         with Inside(_outside()):
@@ -211,8 +224,8 @@ ROWS: tuple[tuple[str, str, tuple[str, ...], Callable[[ErrorBoundary, Function],
     # Inherited, until contrib's instrumentor has been on and off: it leaves the plain method of Thread here.
     ("threading", "Timer", ("start",), _starting),
     ("threading", "Thread", ("_bootstrap_inner",), _beginning),
-    ("concurrent.futures.thread", "ThreadPoolExecutor", ("submit",), _submitting),
-    ("multiprocessing.pool", "Pool", _SUBMITTED, _submitting),
+    ("concurrent.futures.thread", "ThreadPoolExecutor", ("submit",), functools.partial(_submitting, _once)),
+    ("multiprocessing.pool", "Pool", _SUBMITTED, functools.partial(_submitting, within)),
     ("multiprocessing.pool", "Pool", ("__init__",), _making),
 )
 """Names that are replaced: the module, the class in it, the names, and the function that makes a replacement."""
@@ -223,7 +236,7 @@ ROWS: tuple[tuple[str, str, tuple[str, ...], Callable[[ErrorBoundary, Function],
 _FOR_THREAD, _FOR_ITEM = methodcaller("for_thread"), methodcaller("for_item")
 
 
-def _values(ask: Callable[[ContextCarrier], Any]) -> Values | None:
+def _values(ask: Callable[[ContextCarrier], Any]) -> list[tuple[ContextCarrier, Any]] | None:
     """The values of the carriers here. None if no carrier has one, which is nearly always."""
     values: list[tuple[ContextCarrier, Any]] | None = None
     for carrier in _CarrierState.carriers:
