@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from support import log_records, span_file
-from support.receiver import Receiver, mapping
+from support.log_records import PROVIDERS
+from support.receiver import Receiver, log_records_in, mapping, spans_in
 
 if not log_records.CAN_EMIT:
     pytest.skip("this version of the SDK has no log records as torchspan writes them", allow_module_level=True)
@@ -21,21 +22,6 @@ def forward(x):
 
 forward(torch.ones(2))
 print("compiled")
-"""
-PROVIDERS = """
-from opentelemetry import _logs, trace
-from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-spans, records = InMemorySpanExporter(), InMemoryLogRecordExporter()
-provider, logs = TracerProvider(), LoggerProvider()
-provider.add_span_processor(SimpleSpanProcessor(spans))
-logs.add_log_record_processor(SimpleLogRecordProcessor(records))
-trace.set_tracer_provider(provider)
-_logs.set_logger_provider(logs)
 """
 REPORT = """
 print([(event.name, span.name) for span in spans.get_finished_spans() for event in span.events])
@@ -52,21 +38,8 @@ def test_under_opentelemetry_instrument_a_record_arrives_in_place_of_the_event(i
         ran = instrumented(BREAKS, **variables)
         messages = receiver.messages()
     assert (ran.status, ran.out) == (0, "compiled\n")
-    of_scopes = [
-        of_scope
-        for message in messages
-        for of_resource in getattr(message, "resource_logs", ())
-        for of_scope in of_resource.scope_logs
-        if of_scope.scope.name == "torchspan"
-    ]
-    (record,) = [record for of_scope in of_scopes for record in of_scope.log_records]
-    spans = [
-        span
-        for message in messages
-        for of_resource in getattr(message, "resource_spans", ())
-        for of_scope in of_resource.scope_spans
-        for span in of_scope.spans
-    ]
+    (record,) = log_records_in(messages)
+    spans = spans_in(messages)
     (frame,) = [span for span in spans if span.span_id == record.span_id]
     attributes = mapping(record.attributes)
     assert (record.event_name, record.severity_text, record.severity_number) == (BREAK, "INFO", 9)

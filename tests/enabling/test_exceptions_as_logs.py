@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from support import span_file
-from support.receiver import Receiver
+from support.log_records import PROVIDERS
+from support.receiver import Receiver, log_records_in, spans_in
 
 FAILS = """
 from torchspan.observers import observable
@@ -19,6 +20,10 @@ try:
     load()
 except FileNotFoundError:
     print("handled")
+"""
+REPORT = """
+print([(span.name, len(span.events)) for span in spans.get_finished_spans()])
+print([record.log_record.event_name for record in records.get_finished_logs()])
 """
 RUN = "import sys; from torchspan.cli import main; sys.exit(main())"
 
@@ -33,19 +38,9 @@ def sent(instrumented):
             ran = instrumented(FAILS, **variables, OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN=opt_in)
             assert (ran.status, ran.out, ran.err) == (0, "handled\n", "")
             messages = receiver.messages()
-        spans = [span for each in messages for of in getattr(each, "resource_spans", ()) for span in spans_of(of)]
-        records = [one for each in messages for of in getattr(each, "resource_logs", ()) for one in records_of(of)]
-        return spans, records
+        return spans_in(messages), log_records_in(messages)
 
     return send
-
-
-def spans_of(of_resource):
-    return [span for of_scope in of_resource.scope_spans for span in of_scope.spans]
-
-
-def records_of(of_resource):
-    return [record for of_scope in of_resource.scope_logs for record in of_scope.log_records]
 
 
 def test_under_opentelemetry_instrument_a_record_arrives_in_place_of_the_event(sent):
@@ -75,27 +70,9 @@ def test_under_opentelemetry_instrument_the_event_alone_arrives_without_the_vari
 
 
 def test_below_run_the_file_has_the_event_that_the_programs_exporter_does_not_get(ran, tmp_path):
-    program = f"""
-from opentelemetry import _logs, trace
-from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-spans, records = InMemorySpanExporter(), InMemoryLogRecordExporter()
-provider, logs = TracerProvider(), LoggerProvider()
-provider.add_span_processor(SimpleSpanProcessor(spans))
-logs.add_log_record_processor(SimpleLogRecordProcessor(records))
-trace.set_tracer_provider(provider)
-_logs.set_logger_provider(logs)
-{FAILS}
-print([(span.name, len(span.events)) for span in spans.get_finished_spans()])
-print([record.log_record.event_name for record in records.get_finished_logs()])
-"""
     file = tmp_path / "run.jsonl"
     below = ran(
-        program,
+        PROVIDERS + FAILS + REPORT,
         command=[sys.executable, "-c", RUN, "run", "--output", str(file), "--"],
         OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN="logs",
     )

@@ -3,7 +3,7 @@
 
 import pytest
 
-from support.receiver import Receiver, mapping
+from support.receiver import Receiver, mapping, spans_in
 
 pytestmark = pytest.mark.slow
 
@@ -89,14 +89,7 @@ def test_its_attributes_are_pytorchs_torchspans_and_opentelemetrys(spans):
 
 
 def test_the_events_of_its_spans_and_their_attributes_are_pytorchs_and_opentelemetrys(sent):
-    events = [
-        event
-        for request in sent.messages()
-        for of_resource in getattr(request, "resource_spans", ())
-        for of_scope in of_resource.scope_spans
-        for span in of_scope.spans
-        for event in span.events
-    ]
+    events = [event for span in spans_in(sent.messages()) for event in span.events]
     assert {event.name for event in events} == {"torch.compile.graph_break", "torch.compile.recompile"}
     assert not_pytorchs(key for event in events for key in mapping(event.attributes)) <= {
         "code.file.path",

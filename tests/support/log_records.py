@@ -11,6 +11,23 @@ from support.emitted import EMITTED
 CAN_EMIT = hasattr(logs_export, "InMemoryLogRecordExporter")
 """Whether this version of the SDK has log records as torchspan writes them."""
 
+PROVIDERS = """
+from opentelemetry import _logs, trace
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+spans, records = InMemorySpanExporter(), InMemoryLogRecordExporter()
+provider, logs = TracerProvider(), LoggerProvider()
+provider.add_span_processor(SimpleSpanProcessor(spans))
+logs.add_log_record_processor(SimpleLogRecordProcessor(records))
+trace.set_tracer_provider(provider)
+_logs.set_logger_provider(logs)
+"""
+"""The beginning of a program with a provider of each signal, which collect what ends in `spans` and `records`."""
+
 if CAN_EMIT:
 
     class Records(logs_export.InMemoryLogRecordExporter):

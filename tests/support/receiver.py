@@ -220,6 +220,29 @@ class GrpcReceiver(Arrivals):
         return b""  # an empty message: everything has been taken
 
 
+def spans_in(messages):
+    """The spans of all messages of traces among them."""
+    return [
+        span
+        for message in messages
+        for of_resource in getattr(message, "resource_spans", ())
+        for of_scope in of_resource.scope_spans
+        for span in of_scope.spans
+    ]
+
+
+def log_records_in(messages, scope="torchspan"):
+    """The log records of one scope in all messages of logs among them."""
+    return [
+        record
+        for message in messages
+        for of_resource in getattr(message, "resource_logs", ())
+        for of_scope in of_resource.scope_logs
+        for record in of_scope.log_records
+        if of_scope.scope.name == scope
+    ]
+
+
 def mapping(attributes):
     """OTLP's attributes as a dict."""
     return {each.key: _value(each.value) for each in attributes}
