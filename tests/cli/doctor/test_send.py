@@ -129,6 +129,15 @@ def test_what_is_not_an_endpoint_at_all_is_not_a_delivery(protocol, answer):
 
 
 @pytest.mark.slow
+def test_an_exporter_without_time_for_a_second_attempt_has_not_delivered():
+    with Endpoint(hostile.CLOSE) as endpoint:
+        found = row(HTTP, {"OTEL_EXPORTER_OTLP_TIMEOUT": "0.5"}, port=endpoint.port)
+
+    assert found.state is State.FAILED
+    assert found.summary.endswith("was not delivered: it does not answer.")
+
+
+@pytest.mark.slow
 def test_an_endpoint_that_hangs_is_given_up_at_the_limit():
     with Endpoint(hangs=True) as endpoint:
         found = row(HTTP, {"OTEL_EXPORTER_OTLP_TIMEOUT": "600"}, port=endpoint.port, limit_s=3.0)

@@ -39,7 +39,8 @@ class _Outcomes(logging.Handler):
         if not record.name.startswith("opentelemetry.exporter."):
             return
         arguments = record.args if isinstance(record.args, tuple) else ()
-        word = of_record(arguments, record.exc_info[1] if record.exc_info else None)
+        exception = record.exc_info[1] if record.exc_info else None
+        word = of_record(arguments, exception, is_error=record.levelno >= logging.ERROR)
         if word is not None:
             self.by_thread.setdefault(record.thread or 0, word)
             self.all.append(word)

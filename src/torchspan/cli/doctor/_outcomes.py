@@ -141,13 +141,15 @@ def meaning(word: str) -> Meaning:
     return Meaning(status, "Look at the log of the Collector.")
 
 
-def of_record(arguments: tuple[Any, ...], exception: BaseException | None) -> str | None:
+def of_record(arguments: tuple[Any, ...], exception: BaseException | None, *, is_error: bool) -> str | None:
     """The word for a log record of an exporter; None if the record says nothing about the outcome.
 
     Args:
         arguments, exception: What was logged. HTTP exporters log the status or the exception that a request ended with,
             and the reason phrase alone for a status after which they try again. gRPC exporters log the status code and
             the details.
+        is_error: It was logged as an error. The HTTP exporters to 1.44 log one without arguments when there is no time for another
+            attempt.
     """
     for argument in arguments:
         name = getattr(argument, "name", None)
@@ -164,7 +166,7 @@ def of_record(arguments: tuple[Any, ...], exception: BaseException | None) -> st
             return f"http {_PHRASES[argument]}"
         if len(arguments) > 1:
             return "http later"
-    return "timeout" if len(arguments) == 1 else None
+    return "timeout" if len(arguments) == 1 or (is_error and not arguments) else None
 
 
 def of_grpc(code: str, details: str) -> str:
