@@ -99,7 +99,10 @@ def read(path: str) -> InstrumentationNode | None:
         node = node.get(key) if isinstance(node, dict) else None
     if not isinstance(node, dict):
         return None
-    values = {str(name): _filled_in(value) for name, value in node.items()}
+    try:
+        values = {str(name): _filled_in(value) for name, value in node.items()}
+    except Exception as error:  # up to 0.65 of the package, for a variable that is not set and has no default
+        raise UnreadableFileError(f"{path}: {error}") from error
     return InstrumentationNode(bool(values.pop("enabled", True)), values)
 
 
