@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "torchspan"
 
 LIMITS = {
-    "lines of code": 36_200,
+    "lines of code": 36_240,
     "files": 384,
     "lines of the longest function": 60,
     "vague words in 1,000 lines": 20,
