@@ -205,7 +205,8 @@ def test_a_folder_that_was_renamed_with_the_file_is_the_cause(said, tmp_path):
 
 
 def test_spans_that_a_forked_child_could_not_write_are_counted_in_its_process_alone(said):
-    text = of_ten("if os.fork() == 0: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))")
+    limited = "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))"
+    text = of_ten(f"child = os.fork()\nif child == 0: {limited}") + "if child: os.waitpid(child, 0)\n"
     last = said(f"import logging\nlogging.disable()\n{text}").splitlines()[-1]
     assert last.startswith("torchspan: 5 of 15 spans are missing from the file: ")
 

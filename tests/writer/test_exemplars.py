@@ -89,4 +89,5 @@ def test_no_measurement_draws_from_the_programs_random_generator(measured, of, a
         for _ in range(5):  # with a span, a counter's second measurement would draw
             engine.close(engine.open(of, attributes))
     assert random.random() == expected
-    assert len(exemplars(name)) == (1 if of is phase.COMPILE else 0)
+    # One for each range of durations that the events fall into: on a busy machine more than one.
+    assert bool(exemplars(name)) == (of is phase.COMPILE)
