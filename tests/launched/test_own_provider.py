@@ -52,11 +52,13 @@ def test_the_environment_is_the_programs_own_except_for_two_variables(program):
     assert alone.out.splitlines()[1] == below.out.splitlines()[1]
 
 
-def test_a_first_import_of_torch_alone_is_a_span(program):
+@pytest.mark.parametrize("disabled", ["", "threading"], ids=["contrib imports threads' pools", "nothing does"])
+def test_a_first_import_of_torch_alone_is_a_span(program, disabled):
+    """The span is made once the main thread has ended, when `concurrent.futures.thread` can no longer be imported."""
     app = program("import torch")
     (app.folder / "torch.py").write_text("__version__ = '2.14.0'")  # the name is all that counts here
 
-    below = app.below_run()
+    below = app.below_run(OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=disabled)
 
     assert (below.filed, below.err) == ([("torchspan.import", "torchspan.run")], "")
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures.thread  # noqa: F401 - the SDK does so at its first resource, when no fork waits for it
 import contextlib
 import os
 import re
@@ -27,6 +26,9 @@ from torchspan._launched import configured
 from torchspan._launched.own_spans import OwnSpan, RunSpanContext, remote
 from torchspan._launched.run_settings import RunSettings, parse_traceparent
 from torchspan._sampling.ids import IDS
+
+with contextlib.suppress(RuntimeError):  # which it raises once the main thread has ended
+    import concurrent.futures.thread  # noqa: F401 - the SDK does so at its first resource, when no fork waits for it
 
 _KEEPS_ALL = {"", "always_on", "parentbased_always_on"}
 """Samplers for which a parent changes no decision."""
