@@ -56,7 +56,8 @@ class ContextCarrier(ErrorBoundary, ABC):
         """Restore the value before `enter`."""
 
 
-Values = Iterable[tuple[ContextCarrier, Any]]
+Value = tuple[ContextCarrier, Any]
+Values = Iterable[Value]
 
 
 def add(carrier: ContextCarrier) -> None:
@@ -106,7 +107,7 @@ def within(values: Values, function: Callable[..., T], /, *args: Any, **kwargs: 
         return function(*args, **kwargs)
 
 
-def _once(values: list[tuple[ContextCarrier, Any]], function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+def _once(values: list[Value], function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     """`within`, for a function that is called once.
 
     Since Python 3.14 an exception of an executor's work item keeps a frame that has the work item, which would keep the values.
@@ -236,9 +237,9 @@ ROWS: tuple[tuple[str, str, tuple[str, ...], Callable[[ErrorBoundary, Function],
 _FOR_THREAD, _FOR_ITEM = methodcaller("for_thread"), methodcaller("for_item")
 
 
-def _values(ask: Callable[[ContextCarrier], Any]) -> list[tuple[ContextCarrier, Any]] | None:
+def _values(ask: Callable[[ContextCarrier], Any]) -> list[Value] | None:
     """The values of the carriers here. None if no carrier has one, which is nearly always."""
-    values: list[tuple[ContextCarrier, Any]] | None = None
+    values: list[Value] | None = None
     for carrier in _CarrierState.carriers:
         value = carrier.attempt(ask, carrier)
         if value is not None:
