@@ -38,7 +38,7 @@ def test_under_opentelemetry_instrument_a_record_arrives_in_place_of_the_event(i
         ran = instrumented(BREAKS, **variables)
         messages = receiver.messages()
     assert (ran.status, ran.out) == (0, "compiled\n")
-    (record,) = log_records_in(messages)
+    (record,) = log_records_in(messages, "torchspan")
     spans = spans_in(messages)
     (frame,) = [span for span in spans if span.span_id == record.span_id]
     attributes = mapping(record.attributes)

@@ -231,15 +231,15 @@ def spans_in(messages):
     ]
 
 
-def log_records_in(messages, scope="torchspan"):
-    """The log records of one scope in all messages of logs among them."""
+def log_records_in(messages, scope=None):
+    """The log records of all messages of logs among them, of every scope or of one."""
     return [
         record
         for message in messages
         for of_resource in getattr(message, "resource_logs", ())
         for of_scope in of_resource.scope_logs
         for record in of_scope.log_records
-        if of_scope.scope.name == scope
+        if scope in {None, of_scope.scope.name}
     ]
 
 
