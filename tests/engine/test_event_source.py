@@ -178,6 +178,19 @@ def test_facts_that_arrive_before_the_end_defer_nothing(engine):
     assert engine.seen == [(None, None, {"early": True})]
 
 
+def test_facts_of_another_thread_that_arrive_while_an_event_is_closed_complete_it(engine):
+    def leave(event, _context):
+        device = threading.Thread(target=event.state.deferral.complete, args=({"while closing": True},))
+        device.start()
+        device.join()
+
+    extend(engine, Callback("leaving", lambda event: event, lambda _event, _context: None, leave=leave))
+    event = engine.open(phase.COMPILE, {})
+    engine.defer(event)
+    engine.close(event)
+    assert engine.seen == [(None, None, {"while closing": True})]
+
+
 def test_stopping_completes_what_waits(engine):
     event = engine.open(phase.COMPILE, {})
     engine.defer(event)

@@ -19,17 +19,23 @@ LIMIT = 1_000
 
 
 class Deferral:
-    """The right to complete one event, once and on any thread. The end of a `with` statement completes it too."""
+    """The right to complete one event, once and on any thread. The end of a `with` statement completes it too.
 
-    __slots__ = ("_engine", "_event")
+    facts: what completed it; None before that.
+    """
+
+    __slots__ = ("_engine", "_event", "facts")
 
     def __init__(self, engine: Engine, event: Event) -> None:
         self._engine = engine
         self._event = event
+        self.facts: Mapping[str, Any] | None = None
 
     def complete(self, facts: Mapping[str, Any] | None = None) -> None:
         """Add `facts` and complete the event, at once or when it is closed. Does nothing if it has been completed."""
-        self._engine.complete(self._event, facts or {})
+        if self.facts is None:
+            self.facts = facts or {}
+            self._engine.complete(self._event)
 
     def __enter__(self) -> Self:
         return self

@@ -255,6 +255,8 @@ class Engine:
                 self._complete(event)
             else:
                 self._waiting.add(event)
+                if state.deferral.facts is not None:  # another thread may have completed it before the event waited
+                    self.complete(event)
             self._busy.now = was_busy
             event.error = None
             event.observed = None
@@ -302,14 +304,9 @@ class Engine:
             state.deferral = Deferral(self, event)
         return state.deferral
 
-    def complete(self, event: Event, facts: Attributes) -> None:
-        """Complete a deferred event, with `facts` added. Does nothing if it has been completed."""
-        state: EventState = event.state
-        if event.is_open:
-            state.deferral = None
-            event.additions.update(facts)
-        elif self._waiting.remove(event):
-            event.additions.update(facts)
+    def complete(self, event: Event) -> None:
+        """Complete a deferred event if it is closed and has not been completed."""
+        if self._waiting.remove(event):
             self._complete(event)
 
     def flush(self) -> None:
@@ -318,7 +315,10 @@ class Engine:
 
     @staticmethod
     def _complete(event: Event) -> None:
-        members = event.state.members
+        state: EventState = event.state
+        if state.deferral is not None and state.deferral.facts:
+            event.additions.update(state.deferral.facts)
+        members = state.members
         while members:
             member, context = members.pop()
             member.finish(event, context)
