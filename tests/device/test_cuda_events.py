@@ -157,7 +157,7 @@ def test_an_error_of_cuda_at_the_first_event_costs_the_time_alone(gpu, runs, cap
     gpu.error = ILLEGAL_ADDRESS
     assert runs.run(inputs=[1, 2], work=lambda: None) == [1, 2]
     assert runs.wait(1) == [{MISSING: "failed"}]
-    assert "companion DeviceTimes failed; the program continues, with less telemetry" in caplog.text
+    assert "recording a CUDA event failed; the program continues, with less telemetry" in caplog.text
 
 
 def test_an_error_of_cuda_at_the_second_event_costs_the_time_alone(gpu, runs):
@@ -166,6 +166,19 @@ def test_an_error_of_cuda_at_the_second_event_costs_the_time_alone(gpu, runs):
 
     assert runs.run(inputs=[3], work=fail_from_now_on) == [3]
     assert runs.wait(1) == [{MISSING: "failed"}]
+
+
+@pytest.mark.parametrize("fails_at_once", [True, False], ids=["at the first event", "at the second"])
+def test_a_run_after_errors_of_cuda_in_a_row_has_the_reason_too(gpu, runs, fails_at_once):
+    def fail_from_now_on():
+        gpu.error = ILLEGAL_ADDRESS
+
+    for _ in range(3):
+        gpu.error = ILLEGAL_ADDRESS if fails_at_once else None
+        runs.run(work=fail_from_now_on)
+        gpu.error = None
+    assert runs.run(inputs=[1]) == [1]  # recording is paused
+    assert runs.wait(4) == [{MISSING: "failed"}] * 4
 
 
 def test_an_error_of_cuda_while_the_device_is_asked_costs_the_time_alone(gpu, runs):

@@ -117,8 +117,9 @@ int names(uint64_t count) {
   record(1, std::string(1 << 20, 'x'));
   record(1, "\xff\xfe");
   const torchspan::Finished finished = finish(begun);
-  std::printf("recorded %llu names %zu nameless %llu\n", static_cast<unsigned long long>(finished.count),
-              Recorder::get().names(0).size(), static_cast<unsigned long long>(Recorder::get().counts().names));
+  std::printf("recorded %llu dropped %llu names %zu nameless %llu\n", static_cast<unsigned long long>(finished.count),
+              static_cast<unsigned long long>(Recorder::get().counts().ring), Recorder::get().names(0).size(),
+              static_cast<unsigned long long>(Recorder::get().counts().names));
   return 0;
 }
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from torchspan import phase, semconv
 from torchspan._base.background import Background, Wake
+from torchspan._base.errors import FAILED
 from torchspan._base.exits import at_exit
 from torchspan._base.forks import renewed
 from torchspan._base.reading import entries
@@ -41,6 +42,9 @@ FLUSH_S = 0.25
 
 TENSORS_LIMIT = 16
 """Number of a run's inputs in which a tensor on the device is looked for."""
+
+_RECORDING = "recording a CUDA event"
+"""The name by which the engine's guard knows it. After failures in a row it is paused, and runs have the reason `failed`."""
 
 _UNKNOWN, _HOST = -1, -2
 _DURATIONS = {phase.EXECUTE: semconv.EXECUTE_GPU_DURATION, phase.RUN_GRAPH: semconv.RUN_GRAPH_GPU_DURATION}
@@ -123,11 +127,7 @@ class DeviceTimes:
         device = _device_of(run.inputs, torch)
         if device == _HOST and event.phase is phase.RUN_GRAPH:
             return None
-        try:
-            timed = self._begin(torch.cuda, device, key)
-        except Exception:
-            _miss(run, MissingGpuTime.FAILED)
-            raise
+        timed = self._engine.guard.call(_RECORDING, self._begin, torch.cuda, device, key) or MissingGpuTime.FAILED
         if isinstance(timed, _TimedRun):
             return timed
         _miss(run, timed)
@@ -158,11 +158,8 @@ class DeviceTimes:
             return
         reason = MissingGpuTime.FAILED
         try:
-            if sys.modules["torch"].cuda.is_current_stream_capturing():
-                reason = MissingGpuTime.CAPTURING
-            else:
-                timed.end.record(timed.stream)
-                reason = ""
+            ended = self._engine.guard.finish(_RECORDING, self._end, timed)
+            reason = reason if ended is FAILED else ended
         finally:
             if reason:
                 self._pairs.append(timed.pair)
@@ -173,6 +170,14 @@ class DeviceTimes:
         self._launched[id(timed)] = timed
         if self._polling != timed.pid and not self._thread.wake():
             self._complete(timed, _missing(MissingGpuTime.RUNNING))
+
+    @staticmethod
+    def _end(timed: _TimedRun) -> str:
+        """Why the run has no time; empty where it has one."""
+        if sys.modules["torch"].cuda.is_current_stream_capturing():
+            return MissingGpuTime.CAPTURING
+        timed.end.record(timed.stream)
+        return ""
 
     # --- on torchspan's thread ------------------------------------------------------------------------------------
     def _drain(self, wake: Wake) -> None:
