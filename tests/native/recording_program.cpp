@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -112,12 +113,19 @@ int forks(int children) {
 }
 
 int names(uint64_t count) {
+  // `finish` empties the ring. A root is finished before the ring can be full, however late the reading thread is.
+  constexpr uint64_t kPairs = torchspan::kRingEvents / 4;
+  uint64_t recorded = 0;
+  for (uint64_t first = 0; first < count; first += kPairs) {
+    const Begun begun = begin();
+    for (uint64_t number = first; number < std::min(count, first + kPairs); ++number) record(1, std::to_string(number));
+    recorded += finish(begun).count;
+  }
   const Begun begun = begin();
-  for (uint64_t number = 0; number < count; ++number) record(1, std::to_string(number));
   record(1, std::string(1 << 20, 'x'));
   record(1, "\xff\xfe");
-  const torchspan::Finished finished = finish(begun);
-  std::printf("recorded %llu dropped %llu names %zu nameless %llu\n", static_cast<unsigned long long>(finished.count),
+  recorded += finish(begun).count;
+  std::printf("recorded %llu dropped %llu names %zu nameless %llu\n", static_cast<unsigned long long>(recorded),
               static_cast<unsigned long long>(Recorder::get().counts().ring), Recorder::get().names(0).size(),
               static_cast<unsigned long long>(Recorder::get().counts().names));
   return 0;
