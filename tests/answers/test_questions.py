@@ -168,7 +168,7 @@ def test_a_question_about_torch_compile_is_answered_in_the_first_lines(training,
 def own_times(file, function):
     """The stages in the frames of a function by the time in which nothing inside them ran: names, longest first.
 
-    Reports of progress are no stages: a slow machine has some below whatever is open.
+    Reports of progress are left out. On a slow machine, some are children of open spans.
     """
     spans, children, times = span_file.read(file), defaultdict(list), Counter()
     spans = [span for span in spans if span.name != phase.PROGRESS.name]
