@@ -239,7 +239,9 @@ def read_junit(file):
 def run_tests(python, name, paths, options, environment):
     """The group's row in the report: its tests, its seconds, and how pytest ended where that is not an ordinary end."""
     junit = REPORTS / f"{name}.xml"
-    command = [python, "-m", "pytest", "-q", "--no-header", "-m", "not slow", f"--junit-xml={junit}", *options, *paths]
+    # pytest-benchmark, which a machine may have, warns where xdist is active, and warnings are errors.
+    always = ["-q", "--no-header", "-m", "not slow", "-p", "no:benchmark"]
+    command = [python, "-m", "pytest", *always, f"--junit-xml={junit}", *options, *paths]
     print(f"gpu: {name}", flush=True)
     try:
         status = subprocess.run(

@@ -10,6 +10,7 @@ from torch import nn
 
 from support import compiled
 from support.dynamo import clean_dynamo
+from support.inner_pytest import run_in_this_process
 from torchspan.testing import assert_all_in_tensorrt, assert_no_graph_breaks, assert_no_recompiles, capture
 
 pytest_plugins = ["pytester"]
@@ -63,7 +64,7 @@ def test_an_operator_that_runs_in_pytorch_is_named_with_its_line_and_reason(with
         assert_all_in_tensorrt(with_fallback)
     assert str(raised.value) == (
         "operators run in PyTorch instead of TensorRT:\n"
-        "  aten.special_i1e \N{MULTIPLICATION SIGN}1 at testing/test_assertions.py:24: no converter; register one, or replace the op"
+        "  aten.special_i1e \N{MULTIPLICATION SIGN}1 at testing/test_assertions.py:25: no converter; register one, or replace the op"
     )
 
 
@@ -144,9 +145,9 @@ def test_a_notebook_shows_the_first_screen_with_styles_and_without_references(ag
 
 # --- pytest -----------------------------------------------------------------------------------------------------------
 def run(pytester, **files):
-    """pytest in this process, whose torch is imported."""
+    """pytest with these files."""
     pytester.makepyfile(**files)
-    return pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:logging")
+    return run_in_this_process(pytester)
 
 
 PROGRAM = """

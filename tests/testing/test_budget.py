@@ -14,6 +14,7 @@ with warnings.catch_warnings():
 
 from privacy.sentences import SENTENCES
 from support import models
+from support.inner_pytest import run_in_this_process
 from support.operator_tables import table
 from support.recording import Recording
 from torchspan import answers
@@ -76,7 +77,7 @@ def run(pytester, request):
 
     def with_text(text, *options):
         pytester.path.joinpath("test_it.py").write_text(text, encoding="utf-8")
-        result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:logging", *options)
+        result = run_in_this_process(pytester, *options)
         errors = [re.sub("^E {1,15}", "", line) for line in result.outlines if line.startswith("E ")]
         return result.parseoutcomes(), errors
 
