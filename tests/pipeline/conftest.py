@@ -19,13 +19,20 @@ with warnings.catch_warnings():
 
 
 @pytest.fixture(scope="module", autouse=True)
-def tensors_on_the_gpu():
-    """On a GPU, tensors and modules are made there. The stand-in keeps them on the CPU."""
+def tensors_on_the_gpu(request):
+    """On a GPU, tensors and modules are made there, and the tensors are moved that a file made when it was imported.
+
+    At import they would initialize CUDA in every process that collects the file. The stand-in keeps them on the CPU.
+    """
     if not ON_GPU:
         yield
         return
     torch.set_default_device("cuda")
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in list(vars(request.module).items()):
+            if isinstance(value, torch.Tensor):
+                patch.setattr(request.module, name, value.cuda())
+        yield
     torch.set_default_device(None)
 
 
