@@ -24,8 +24,9 @@ INPUT = torch.ones(2, 16)
 linux = pytest.mark.skipif(sys.platform != "linux", reason="memory is read on Linux only")
 
 
-def compiled():
-    return torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[INPUT], min_block_size=1)
+def compiled(**settings):
+    model = models.seeded(models.Mlp).cuda()
+    return torch_tensorrt.compile(model, ir="dynamo", inputs=[INPUT], min_block_size=1, **settings)
 
 
 @pytest.fixture(autouse=True)
@@ -118,12 +119,11 @@ def test_below_an_earlier_peak_a_sample_has_seen_it(instrument, exporter, during
 def test_a_build_that_fails_has_its_memory_too(instrument, exporter):
     instrument()
     with pytest.raises((RuntimeError, AssertionError, TypeError)):  # of which, the version decides
-        torch_tensorrt.compile(
-            models.seeded(models.Mlp), ir="dynamo", inputs=[INPUT], min_block_size=1, workspace_size=1
-        )
+        compiled(workspace_size=1)
     assert memory(exporter)["memory.peak"] >= memory(exporter)["memory.before"] > 0
 
 
+@pytest.mark.stand_in_only("a real GPU is initialized")
 def test_of_a_device_nothing_is_asked_while_the_program_has_not_initialized_it(instrument, exporter, monkeypatch):
     asked = []
 
@@ -165,9 +165,7 @@ def test_of_a_device_that_is_initialized_the_free_memory_before_and_after_is_rep
 
 def test_the_workspace_that_was_asked_for_is_on_the_span_of_the_build(instrument, exporter):
     instrument()
-    torch_tensorrt.compile(
-        models.seeded(models.Mlp), ir="dynamo", inputs=[INPUT], min_block_size=1, workspace_size=64 * MIB
-    )
+    compiled(workspace_size=64 * MIB)
     attributes = named(exporter.get_finished_spans(), "tensorrt.build_engine").attributes
     assert attributes["tensorrt.builder.workspace_size"] == 64 * MIB
 

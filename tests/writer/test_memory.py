@@ -129,6 +129,7 @@ def test_where_the_kernel_keeps_no_mark_the_peak_is_the_most_that_was_seen(monke
     assert event.additions["tensorrt.build.memory.peak_sampled"] is True
 
 
+@pytest.mark.stand_in_only("the memory of a real GPU can be read")
 def test_where_memory_cannot_be_read_nothing_is_reported_and_no_thread_is_started(monkeypatch):
     monkeypatch.setattr(Path, "read_bytes", lambda path: path.with_name("nowhere").open("rb"))
     started = []
