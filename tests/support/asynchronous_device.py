@@ -20,6 +20,7 @@ import torch
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
 """Modes of a capture and of a thread. Runtime API, Data types, `cudaStreamCaptureMode`."""
 
+INVALID_VALUE = "invalid argument"
 INITIALIZATION = "initialization error"
 INVALID_HANDLE = "invalid resource handle"
 ILLEGAL_ADDRESS = "an illegal memory access was encountered"
@@ -28,6 +29,7 @@ INVALIDATED = "operation failed due to a previous error during capture"
 CAPTURED_EVENT = "operation not permitted on an event last recorded in a capturing stream"
 
 ERRORS = {
+    INVALID_VALUE: (1, "cudaErrorInvalidValue"),
     INITIALIZATION: (3, "cudaErrorInitializationError"),
     INVALID_HANDLE: (400, "cudaErrorInvalidResourceHandle"),
     ILLEGAL_ADDRESS: (700, "cudaErrorIllegalAddress"),
@@ -71,13 +73,14 @@ class Call(NamedTuple):
     module: str
 
 
-@dataclass
+@dataclass(eq=False)
 class Capture:
     """A sequence that `cudaStreamBeginCapture` began and `cudaStreamEndCapture` has not ended."""
 
     thread: int
     mode: int
     is_valid: bool = True
+    is_over: bool = False
 
 
 class _Queue:
@@ -196,21 +199,30 @@ class SimulatedEvent:
         """Refuses an event of a capture, in every mode, also after the capture: Runtime API, Stream Management,
         `cudaThreadExchangeStreamCaptureMode`, "attempting cudaEventQuery on an event that was last recorded inside a capture
         sequence". That is an invalid operation, which invalidates the capture: Guide, CUDA Graphs, Invalidation.
+
+        Seen on an H100 (PyTorch 2.11, CUDA 13.0, driver 580): after the capture the error is "invalid argument", and in a forked child
+        an event that was complete is still complete. That one which was not has no answer there is an assumption.
         """
         if self._device_index is None:
             return True
+        is_complete = self._at_ns <= self._gpu._now_ns()
+        if self._gpu._is_in_bad_fork() and self._capture is None and is_complete:
+            return True
         self._gpu._runtime()
         if self._capture is not None:
+            if self._capture.is_over:
+                raise cuda_error(INVALID_VALUE)
             self._capture.is_valid = False
             raise cuda_error(CAPTURED_EVENT)
         self._gpu._refuse_unsafe()
-        return self._at_ns <= self._gpu._now_ns()
+        return is_complete
 
     def elapsed_time(self, end_event):
         """Milliseconds. The order of the errors is that of `torch/include/c10/cuda/CUDAEvent.h`, `elapsed_time`, lines 195 to 215.
 
         Two events of different devices are refused: Guide, Multi-Device System, Stream and Event Behavior. That the error is "invalid
-        resource handle" is an assumption. `torch/csrc/cuda/Event.cpp` refuses what is not an event (2.14).
+        resource handle" is an assumption, and so is that a forked child gets no time. `torch/csrc/cuda/Event.cpp` refuses what is not
+        an event (2.14).
         """
         self._gpu._called("Event.elapsed_time")
         if not isinstance(end_event, SimulatedEvent):
@@ -221,6 +233,7 @@ class SimulatedEvent:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         if not (self._query() and end_event._query()):
             raise RuntimeError("Both events must be completed before calculating elapsed time.")
+        self._gpu._runtime()
         if self._device_index != end_event._device_index:
             raise cuda_error(INVALID_HANDLE)
         return (end_event._at_ns - self._at_ns) / 1e6
@@ -373,6 +386,7 @@ class AsynchronousDevice:
                 yield
             finally:
                 self._captures.remove(capture)
+                capture.is_over = True
                 stream._queue.capture = None
         if not capture.is_valid:
             raise cuda_error(INVALIDATED)
