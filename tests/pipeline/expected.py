@@ -7,6 +7,7 @@ import torch
 import torch_tensorrt
 
 from support.gpu import ON_GPU
+from support.tree import POSITIVE
 
 VERSION = tuple(int(part) for part in torch_tensorrt.__version__.split(".")[:2])
 
@@ -28,6 +29,11 @@ def by_version(values):
 
 KEEP = {"torchspan.keep": True}
 STAND_IN = {} if ON_GPU else {"torchspan.stand_in": True}
+GPU_MEMORY = {
+    f"tensorrt.build.gpu_memory.{each}": POSITIVE
+    for each in (("free.before", "free.after", "total", "used.peak") if ON_GPU else ())
+}
+"""Of a build: memory of the device, which the stand-in has not."""
 
 VERSIONS = {
     "torch.version": torch.__version__,

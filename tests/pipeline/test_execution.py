@@ -116,11 +116,19 @@ def test_the_program_keeps_its_own_span_current(instrument, tracer):
         assert trace.get_current_span() is request
 
 
-def test_an_exception_in_a_run_marks_it_and_is_the_users(instrument, exporter, tracer):
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        pytest.param((3, 5), torch.float32, marks=pytest.mark.stand_in_only("a real engine runs without an exception")),
+        ((2, 16), torch.int32),
+    ],
+    ids=["shape", "dtype"],
+)
+def test_an_exception_in_a_run_marks_it_and_is_the_users(instrument, exporter, tracer, shape, dtype):
     instrument()
     module = compiled()
     with tracer.start_as_current_span("request", record_exception=False), pytest.raises(Exception) as caught:
-        module(torch.ones(3, 5))
+        module(torch.ones(shape, dtype=dtype))
     run = runs(exporter.get_finished_spans())[-1]
     assert run.attributes["error.type"] == type(caught.value).__name__
     assert [event.name for event in run.events] == ["exception"]

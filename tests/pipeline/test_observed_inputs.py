@@ -39,7 +39,8 @@ def engine_profiles(compiled):
     else:
         (module,) = (each for each in compiled.modules() if hasattr(each, "input_binding_names"))
         names, engine = module.input_binding_names, module.engine.cuda_engine
-    return {name: engine.get_tensor_profile_shape(name, 0) for name in names}
+    # TensorRT has a list of its own type for dimensions, the stand-in tuples.
+    return {name: tuple(map(tuple, engine.get_tensor_profile_shape(name, 0))) for name in names}
 
 
 def by_keyword(model, x, mask):

@@ -25,6 +25,7 @@ from torch_tensorrt.logging import TRT_LOGGER
 from pipeline.expected import VERSION
 from support import models
 from support.tree import named
+from testing.models import assert_close
 
 INPUT = torch.ones(2, 16)
 SEVERITY = tensorrt_rtx.ILogger.Severity
@@ -289,6 +290,7 @@ def test_a_build_without_space_to_work_names_memory_as_the_cause(instrument, exp
     assert span.attributes["tensorrt.out_of_memory"] is True
 
 
+@pytest.mark.stand_in_only("with a real GPU, the build does not fail")
 def test_a_build_that_needs_a_gpu_says_what_the_builder_said(instrument, exporter, monkeypatch):
     # The stand-in for a GPU keeps the builder from being asked for a refittable engine, which needs a driver.
     monkeypatch.setattr(tensorrt_rtx.IBuilderConfig, "set_flag", tensorrt_rtx.IBuilderConfig.set_flag.__wrapped__)
@@ -343,7 +345,8 @@ def test_a_failed_build_that_torch_compile_swallows_has_its_message_all_the_same
     instrument()
     model = models.seeded(models.Mlp)
     options = {"min_block_size": 1, "workspace_size": 1}
-    assert torch.equal(torch.compile(model, backend="tensorrt", options=options)(INPUT), model(INPUT))
+    # On a real GPU, the kernels of the lowered graph may round otherwise than those of the model.
+    assert_close(torch.compile(model, backend="tensorrt", options=options)(INPUT), model(INPUT), rtol=0, atol=0)
     assert "within workspace limit" in failure(build(exporter))
     compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
     assert compilation.attributes["torch_tensorrt.fallback.reason_classes"] == ("compile_failed",)

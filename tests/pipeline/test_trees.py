@@ -9,6 +9,7 @@ import torch_tensorrt
 
 from pipeline.expected import (
     EVERYTHING,
+    GPU_MEMORY,
     KEEP,
     NO_CACHE,
     SETTINGS,
@@ -95,6 +96,7 @@ def engine(name="_run_on_acc_0", *, names, layers, shapes, dtypes, operators, co
             {
                 **KEEP,
                 **BUILDER,
+                **GPU_MEMORY,
                 **size,
                 "tensorrt.network.layers": layers,
             },
