@@ -262,14 +262,44 @@ def test_a_profiler_of_the_program_gets_every_report_and_is_restored(engines, ru
     assert engines.tables[0][NAMES] == ["a", "b"]
 
 
-def test_between_runs_the_context_has_no_profiler(engines, run):
+def is_silent(context):
+    """Whether the context reports nothing. TensorRT takes no profiler off: that of torchspan stays, and gathers nothing."""
+    return not context.enqueue_emits_profile and context.profiler.ms == {}
+
+
+def test_between_runs_the_context_reports_nothing_and_logs_no_error(engines, run, capsys):
     torchspan.layers("first", runs=5)
     engine = TrtEngine(("a", 1.0))
     run([], engine)
-    assert engine._context.profiler is None
+    engine.run()
+    assert is_silent(engine._context)
+    assert capsys.readouterr().err == ""
 
 
-def test_a_run_that_raises_gives_the_profiler_back_and_raises_the_same(engines, run):
+def test_a_context_that_reports_nothing_since_a_table_has_another_when_asked(engines, run):
+    engine = TrtEngine(("a", 1.0))
+    for _ in range(2):
+        torchspan.layers("first", runs=2)
+        run([], engine)
+        engine.run()
+        run([], engine)
+    assert [table.get("tensorrt.layers.durations") for table in engines.tables] == [None, [0.001]] * 2
+    assert is_silent(engine._context)
+
+
+def test_a_profiler_that_the_program_sets_after_a_table_stays_and_is_not_reported_to(engines, run, caplog):
+    torchspan.layers("first", runs=1)
+    engine, printer = TrtEngine(("a", 1.0)), Printer()
+    run([], engine)
+    engine._context.profiler = printer
+    engine.run()
+    assert (engine._context.profiler, printer.reports) == (printer, [])
+    engine._context.enqueue_emits_profile = True
+    engine.run()
+    assert printer.reports == [("a", 1.0)]
+
+
+def test_after_a_run_that_raises_the_context_reports_nothing_and_it_raises_the_same(engines, run):
     torchspan.layers("first", runs=5)
     engine, error = TrtEngine(), ValueError("the program's")
 
@@ -280,10 +310,10 @@ def test_a_run_that_raises_gives_the_profiler_back_and_raises_the_same(engines, 
     with pytest.raises(ValueError) as raised:
         run([], engine)
     assert raised.value is error
-    assert engine._context.profiler is None
+    assert is_silent(engine._context)
 
 
-def test_a_context_that_is_replaced_during_the_run_has_its_profiler_given_back(engines, run):
+def test_a_context_that_is_replaced_during_the_run_reports_nothing_afterwards(engines, run):
     torchspan.layers("first", runs=2)
     engine = TrtEngine(("a", 1.0))
     old = engine._context
@@ -296,7 +326,7 @@ def test_a_context_that_is_replaced_during_the_run_has_its_profiler_given_back(e
     run([], engine)
     del engine.run
     run([], engine)
-    assert (old.profiler, engine._context.profiler) == (None, None)
+    assert (is_silent(old), is_silent(engine._context)) == (True, True)
     assert engines.tables[1]["tensorrt.layers.durations"] == [0.002]
 
 
@@ -324,12 +354,12 @@ def test_a_profiler_of_torchspan_that_the_program_keeps_forwards_to_the_programs
     assert kept[0].ms == {}
 
 
-def test_disabling_torchspan_during_a_run_gives_the_profiler_back(engines, run):
+def test_after_disabling_torchspan_during_a_run_the_context_reports_nothing(engines, run):
     torchspan.layers("first", runs=1)
     engine = TrtEngine()
     engine.run = engines.engine.stop
     run([], engine)
-    assert engine._context.profiler is None
+    assert is_silent(engine._context)
 
 
 # --- the program does what it did -------------------------------------------------------------------------------------
@@ -368,7 +398,7 @@ def test_two_threads_on_one_context_attach_one_profiler_and_mix_no_reports(engin
     may_end.set()
     first.join(30)
     assert [table.get("tensorrt.layers.durations") for table in engines.tables] == [None, [0.001]]
-    assert engine._context.profiler is None
+    assert is_silent(engine._context)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
@@ -384,7 +414,7 @@ def test_a_forked_child_has_the_request_even_if_the_fork_came_during_a_run(engin
     answers = []
     engine.run = lambda: answers.append(in_forked_child(child))
     run([], engine)
-    assert (answers, engine._context.profiler) == (["[['a']]"], None)
+    assert (answers, is_silent(engine._context)) == (["[['a']]"], True)
 
 
 def test_a_run_under_capture_is_left_alone(engines, run, monkeypatch):

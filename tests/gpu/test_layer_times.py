@@ -49,16 +49,31 @@ def test_the_times_of_the_layers_add_up_to_the_time_of_the_run(timed, exporter, 
     figure("sum of the layers: the run", layers_ms, run_ms, "ms", (run_ms * 0.7, run_ms * 1.05))
 
 
-def test_afterwards_the_context_has_no_profiler_and_later_runs_report_nothing(timed, exporter, tracer):
+def test_afterwards_the_context_reports_nothing_and_logs_no_error(timed, exporter, tracer, capfd):
     timed()
     module = gpu_runs.compiled(python=True)
+    capfd.readouterr()
     torchspan.layers(runs=3)
     run(module, tracer, 3)
     gpu_runs.arrived(exporter, EXECUTE, 3)
     exporter.clear()
-    assert gpu_runs.context_of(module).profiler is None
+    context = gpu_runs.context_of(module)
+    assert (context.enqueue_emits_profile, context.profiler.ms) == (False, {})
     run(module, tracer, 3)
     assert [NAMES in span.attributes for span in gpu_runs.arrived(exporter, EXECUTE, 3)] == [False, False, False]
+    assert context.profiler.ms == {}
+    assert capfd.readouterr().err == ""
+
+
+def test_a_context_has_a_second_table_when_asked_again(timed, exporter, tracer):
+    timed()
+    module = gpu_runs.compiled(python=True)
+    exporter.clear()
+    for _ in range(2):
+        torchspan.layers(runs=2)
+        run(module, tracer, 2)
+    runs = gpu_runs.arrived(exporter, EXECUTE, 4)
+    assert [span.attributes.get(semconv.LAYER_RUNS) for span in runs] == [None, 2, None, 2]
 
 
 def test_a_profiler_of_the_program_gets_every_report_and_stays(timed, exporter, tracer):

@@ -2,8 +2,9 @@
 """Replaces `tensorrt.IExecutionContext` of a GPU: a context that reports layers to its profiler at the end of each run.
 
 Its rules are those of TensorRT: `IExecutionContext::setEnqueueEmitsProfile` in NvInferRuntime.h (the enqueue waits for the device
-and reports each layer, unless the flag is False), and python/src/infer/pyCore.cpp of NVIDIA/TensorRT (the profiler is an `IProfiler`
-or None, the property returns the object that was set, times are 32-bit floats, and what a profiler raises is written to stderr).
+and reports each layer, unless the flag is False), python/src/infer/pyCore.cpp of NVIDIA/TensorRT (the profiler is an `IProfiler`,
+the property returns the object that was set, times are 32-bit floats, and what a profiler raises is written to stderr), and
+what TensorRT-RTX 1.4 did on an H100: None is refused with an error in its log, and the profiler stays.
 """
 
 import ctypes
@@ -37,7 +38,10 @@ class Layered:
 
     @profiler.setter
     def profiler(self, profiler):
-        if profiler is not None and not isinstance(profiler, self.interface_of_profilers):
+        if profiler is None:
+            print("[ERROR] setProfiler: condition: (profiler) != nullptr", file=sys.stderr)
+            return
+        if not isinstance(profiler, self.interface_of_profilers):
             raise TypeError("incompatible function arguments")
         self._profiler = profiler
 

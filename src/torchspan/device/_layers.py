@@ -6,9 +6,11 @@ device. What this relies on:
 
 - `enqueueV3` reports each layer before it returns, unless `enqueue_emits_profile` is False: `IExecutionContext::setEnqueueEmitsProfile`
   in NvInferRuntime.h, `IExecutionContext.report_to_profiler` in the Python API.
-- `IExecutionContext.profiler` returns the object that was set, and None takes it off: python/src/infer/pyCore.cpp of NVIDIA/TensorRT
-  binds `getProfiler` and `setProfiler` as they are. The context keeps each profiler that it has had until its own end
-  (`py::keep_alive`), so that of torchspan gives up what it has gathered, and forwards what it still gets.
+- `IExecutionContext.profiler` returns the object that was set: python/src/infer/pyCore.cpp of NVIDIA/TensorRT binds `getProfiler` and
+  `setProfiler` as they are. `setProfiler` refuses null: TensorRT-RTX 1.4 logs an error and keeps the profiler. So a context that
+  had none keeps that of torchspan, with `enqueue_emits_profile` False: its runs report nothing and do not wait.
+- The context keeps each profiler that it has had until its own end (`py::keep_alive`), so that of torchspan gives up what it has
+  gathered, and forwards what it still gets.
 - What a profiler raises ends in `PyProfiler::reportLayerTime` there, which writes it to stderr.
 """
 
@@ -57,6 +59,8 @@ class LayerReports:
         self._previous = previous
         self._thread: int | None = get_ident()
         self.ms: dict[str, float] = {}
+        self.is_silenced = False
+        """Whether it stayed on its context, with `enqueue_emits_profile` False."""
 
     def report_layer_time(self, layer_name: Any, ms: Any) -> None:
         """TensorRT calls it. Raises what the previous profiler raises."""
@@ -68,9 +72,17 @@ class LayerReports:
             self._previous.report_layer_time(layer_name, ms)
 
     def detach(self, context: Any) -> None:
-        """Restore the previous profiler, unless the program has set another one. From now on, reports are forwarded alone."""
+        """Restore the previous profiler, unless the program has set another one. From now on, reports are forwarded alone.
+
+        Without a previous profiler, this one stays, and the context reports nothing to it.
+        """
         self._thread = None
-        if context.profiler is self:
+        if context.profiler is not self:
+            return
+        if self._previous is None:
+            context.enqueue_emits_profile = False
+            self.is_silenced = True
+        else:
             context.profiler = self._previous
 
 
@@ -205,7 +217,7 @@ class LayerTimes:
         # One step, because two threads may run it at once.
         if context is not None and not _is_capturing() and _ATTACHED.setdefault(id(context), run) is run:
             try:
-                if context.enqueue_emits_profile:
+                if context.enqueue_emits_profile or _is_silenced(context.profiler):
                     return TimedRun(context, _attached_to(context), request, samples)
                 why_not = "enqueue_emits_profile of its execution context is False; set it to True"
             except Exception as error:
@@ -270,9 +282,17 @@ def _attached_to(context: Any) -> LayerReports:
     """A new profiler, attached to `context`. Raises what the context raises."""
     libraries = filter(None, map(sys.modules.get, ("tensorrt", "tensorrt_rtx")))
     interface = next(library.IProfiler for library in libraries if isinstance(context, library.IExecutionContext))
-    profiler: LayerReports = _profiler_type(interface)(context.profiler)
+    previous = context.profiler
+    profiler: LayerReports = _profiler_type(interface)(None if _is_silenced(previous) else previous)
     context.profiler = profiler
+    if _is_silenced(previous):
+        context.enqueue_emits_profile = True
     return profiler
+
+
+def _is_silenced(profiler: Any) -> bool:
+    """Whether it is one of torchspan that stayed on a context without another."""
+    return isinstance(profiler, LayerReports) and profiler.is_silenced
 
 
 @functools.cache
