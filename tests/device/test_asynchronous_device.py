@@ -40,6 +40,13 @@ def recorded(stream=None):
     return event
 
 
+def reached():
+    """An event that the device has reached."""
+    event = recorded()
+    event.synchronize()
+    return event
+
+
 def around_work(device, seconds=0.012):
     """Events recorded before and after work on the current stream."""
     start = recorded()
@@ -285,7 +292,7 @@ def test_a_query_by_another_thread_is_refused_and_invalidates_a_global_capture(d
 
 
 def test_a_query_by_another_thread_with_a_mode_of_its_own_leaves_the_capture(device):
-    event = recorded()
+    event = reached()
 
     def query():
         assert device.set_thread_local_capture()
@@ -297,7 +304,7 @@ def test_a_query_by_another_thread_with_a_mode_of_its_own_leaves_the_capture(dev
 
 @pytest.mark.parametrize("mode", [THREAD_LOCAL, RELAXED])
 def test_a_capture_that_is_not_global_allows_queries_by_other_threads(device, mode):
-    event = recorded()
+    event = reached()
     with device.capturing(torch.cuda.Stream(), mode):
         assert in_thread(event.query) is True
 
