@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from torchspan._base.forks import renewed
 from torchspan._files import withheld
 from torchspan._launched import configured
+from torchspan._launched.answers import EndpointAnswers
 from torchspan.sdk import OperatorSpanProcessor
 
 Failed = Callable[[str], None]
@@ -40,11 +41,12 @@ class Delivery(SpanProcessor):
 
     Args:
         name: The exporter's.
+        answers: Those that it gets.
     """
 
-    def __init__(self, name: str, exporter: SpanExporter) -> None:
+    def __init__(self, name: str, exporter: SpanExporter, answers: EndpointAnswers | None = None) -> None:
         self.name = name
-        self._counted = _Counted(exporter)
+        self._counted = _Counted(exporter, answers or EndpointAnswers())
         environ = os.environ
         self._batches = BatchSpanProcessor(
             self._counted,
@@ -90,8 +92,9 @@ class Delivery(SpanProcessor):
 class _Counted(SpanExporter):
     """An exporter for two processors, one export after the other, that counts what it delivered."""
 
-    def __init__(self, exporter: SpanExporter) -> None:
+    def __init__(self, exporter: SpanExporter, answers: EndpointAnswers) -> None:
         self._exporter = exporter
+        self._answers = answers
         self._lock = renewed(self, "_lock", threading.Lock)
         self._is_shut_down = False
         self.delivered = 0
@@ -99,8 +102,9 @@ class _Counted(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         with self._lock:
             result = self._exporter.export(spans)
+            refused = self._answers.take(len(spans))
             if result is SpanExportResult.SUCCESS:
-                self.delivered += len(spans)
+                self.delivered += len(spans) - refused
         return result
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
@@ -114,17 +118,17 @@ class _Counted(SpanExporter):
 
 def deliveries(failed: Failed) -> list[Delivery]:
     """One for each exporter that OTEL_TRACES_EXPORTER names."""
-    return [Delivery(name, exporter) for name, exporter in span_exporters(failed)]
+    return [Delivery(*parts) for parts in _named("traces", failed)]
 
 
 def span_exporters(failed: Failed) -> Iterator[tuple[str, SpanExporter]]:
     """The exporters that OTEL_TRACES_EXPORTER names, with their names."""
-    return _named("traces", failed)
+    return ((name, exporter) for name, exporter, _ in _named("traces", failed))
 
 
 def readers(failed: Failed) -> list[MetricReader]:
     """One for each exporter that OTEL_METRICS_EXPORTER names."""
-    exporters = (exporter for _, exporter in _named("metrics", failed))
+    exporters = (exporter for _, exporter, _ in _named("metrics", failed))
     return [
         exporter if isinstance(exporter, MetricReader) else PeriodicExportingMetricReader(exporter)
         for exporter in exporters
@@ -139,7 +143,7 @@ def load() -> None:
                 configured.exporter_class(signal, name)
 
 
-def _named(signal: configured.Signal, failed: Failed) -> Iterator[tuple[str, Any]]:
+def _named(signal: configured.Signal, failed: Failed) -> Iterator[tuple[str, Any, EndpointAnswers]]:
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     try:
         names = configured.exporter_names(signal)
@@ -149,9 +153,11 @@ def _named(signal: configured.Signal, failed: Failed) -> Iterator[tuple[str, Any
     for name in names:
         if name == FILE_EXPORTER:
             continue
+        answers = EndpointAnswers()
         try:
-            exporter = configured.exporter_class(signal, name)()
+            exporter_class = configured.exporter_class(signal, name)
+            exporter = exporter_class(**answers.arguments(exporter_class))
         except Exception as error:
             failed(f"{variable}={os.environ.get(variable)}: {error}; {_CHECK}")
         else:
-            yield name, exporter
+            yield name, exporter, answers
