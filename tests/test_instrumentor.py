@@ -20,11 +20,13 @@ from opentelemetry import context as context_api
 from opentelemetry.configuration.instrumentation import configure_instrumentation
 from opentelemetry.configuration.models import ExperimentalInstrumentation
 from opentelemetry.instrumentation.distro import BaseDistro
+from opentelemetry.sdk.trace import TracerProvider
 
 import torchspan
 import torchspan._bridge  # so that it can be replaced
 from support.own_failures import consequences
 from torchspan import TorchspanInstrumentor, instrumentor
+from torchspan._server_span import ServerSpans
 from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Settings
 from torchspan._settings.kinds import (
     Choice,
@@ -90,6 +92,7 @@ def test_of_threads_that_instrument_at_once_one_does_and_uninstrument_removes_al
     assert (threading.Thread.start, context_api.attach) == before
 
 
+@pytest.mark.fault("hooks and callbacks", "a part of torchspan cannot be removed")
 def test_a_part_that_cannot_be_removed_is_logged_and_the_others_are_removed(monkeypatch, caplog):
     before = threading.Thread.start
 
@@ -438,3 +441,21 @@ def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, mon
         "torchspan failed to instrument tensorrt; continuing without tracing it.",
         "torchspan failed to instrument tensorrt_rtx; continuing without tracing it.",
     ]
+
+
+class WithoutHash(TracerProvider):
+    """Stands for a provider that is a dataclass, as Logfire's is."""
+
+    __hash__ = None
+
+
+def test_spans_below_a_server_span_are_recognized_also_if_the_provider_has_no_hash():
+    provider, server_spans = WithoutHash(shutdown_on_exit=False), ServerSpans()
+    stop = server_spans.start()
+    for _ in range(2):
+        server_spans.watch(provider)
+    tracer = provider.get_tracer("user")
+    with tracer.start_as_current_span("GET /", kind=trace.SpanKind.SERVER), tracer.start_as_current_span("inside"):
+        assert server_spans.is_around()
+    stop()
+    assert provider._active_span_processor._span_processors == (server_spans.processor,)
