@@ -24,6 +24,7 @@ from support.steady_spans import SteadySpans
 from support.unmeasured import Unmeasured
 from tests_by_row import ONCE
 from torchspan import TorchspanInstrumentor, _settings, native
+from torchspan._base.boundaries import Failures
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
 os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="torchspan-tests-")
@@ -134,6 +135,13 @@ def instrument(provider, metrics):
 def no_invalid_value_has_been_named(monkeypatch):
     """A process names each invalid value once; here each test is one."""
     monkeypatch.setattr(_settings, "_warned", {})
+
+
+@pytest.fixture(autouse=True)
+def no_failure_is_left_to_report(monkeypatch):
+    """Failures of a process that have not been in the metric yet are in it once there is one; here each test is a process."""
+    monkeypatch.setattr(Failures, "total", 0)
+    monkeypatch.setattr(Failures, "before", 0)
 
 
 @pytest.fixture(autouse=True)

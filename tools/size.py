@@ -18,15 +18,18 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "torchspan"
 
 LIMITS = {
-    "lines of code": 36_240,
-    "files": 384,
+    "lines of code": 36_700,
+    "files": 386,
     "lines of the longest function": 60,
     "vague words in 1,000 lines": 20,
     "general words in 1,000 lines": 47,
     "class names used twice": 0,
     "module names used twice": 0,
 }
-"""What the package may have at most. Lines of code are without docstrings, comments and blank lines."""
+"""What the package may have at most. Lines of code are without docstrings, comments and blank lines.
+
+460 of them are repairs of what the failing calls and the table of faults have shown.
+"""
 
 VAGUE = frozenset({"each", "found", "given", "held", "made", "known"})
 GENERAL = frozenset({"item", "entry", "one", "thing", "it", "data", "obj", "tmp", "result", "value"})

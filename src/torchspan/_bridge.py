@@ -98,6 +98,19 @@ class Bridge:
         self._report = None if run is None else run.report
         self._engine = Engine(REGISTRY)
         RUNNING.start(self._engine)
+        try:
+            self._set_up(tracer_provider, meter_provider, logger_provider)
+        except BaseException:
+            self._engine.stop()
+            raise
+
+    def _set_up(
+        self,
+        tracer_provider: TracerProvider | None,
+        meter_provider: MeterProvider | None,
+        logger_provider: LoggerProvider | None,
+    ) -> None:
+        settings, run = self._settings, self._run
         self._parents = SpanParents()
         self._sampling = RunSampling(RateLimits(), _asked_rules(settings))
         self._device_times = DeviceTimes(self._engine) if settings.gpu_time == "sampled" else None
@@ -277,18 +290,18 @@ class Bridge:
 
     def close(self) -> None:
         """Undo everything, last done first."""
-        undo, self._undo = self._undo, []
         undo_all(
             (
                 self.imports.report,
                 self._complete_waiting,
                 self._engine.stop,
-                *reversed(undo),
+                *reversed(self._undo),
                 self._metrics.close,
                 self._parents.close,
                 self._leave,
             )
         )
+        self._undo.clear()
 
     def _leave(self) -> None:
         if self._report is not None:

@@ -15,6 +15,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext
 
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.forks import uncut
 
 if TYPE_CHECKING:
@@ -60,30 +61,32 @@ class batch:  # noqa: N801 - it is used as a function is
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        with uncut():
-            from torchspan.engine import RUNNING
-
-        engine = self._engine = RUNNING.engine
-        if engine is None:
-            return self
-        sampled: Sequence[Span] = engine.guard.call("entering a batch", self._enter_parent) or ()
-        if sampled:
-            try:
-                self._open(engine, sampled)
-            except BaseException:  # a callback's policy wants it raised
-                self._stack.close()
-                raise
+        try:
+            _BATCHING.attempt(self._enter)
+        except BaseException as error:  # of the program, or of a callback whose policy wants it raised
+            self.__exit__(type(error), error, None)
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _tb: TracebackType | None
     ) -> None:
-        event, self._event = self._event, None
-        try:
-            if self._engine is not None and event is not None:
-                self._engine.close(event, error)
-        finally:
-            self._stack.close()
+        _BATCHING.end(self._leave, error)
+
+    def _enter(self) -> None:
+        with uncut():
+            from torchspan.engine import RUNNING
+
+        self._engine = RUNNING.engine
+        sampled = () if self._engine is None else self._enter_parent()
+        if self._engine is not None and sampled:
+            self._open(self._engine, sampled)
+
+    def _leave(self, error: BaseException | None) -> None:
+        if self._engine is not None and self._event is not None:
+            self._engine.close(self._event, error)
+        self._event = None
+        self._stack.close()
 
     def _enter_parent(self) -> Sequence[Span]:
         """Make the parent the current span. Returns the spans that are sampled, the parent first."""
@@ -102,7 +105,10 @@ class batch:  # noqa: N801 - it is used as a function is
         self._event = engine.open(phase.BATCH, {semconv.BATCH_REQUESTS: len(self._requests)}, links=links)
         batch = None if self._event is None else self._event.handle
         if isinstance(batch, SpanContext) and batch not in links:  # else the trace was at its limit of spans
-            engine.guard.around("linking requests to their batch")(_link_to)(batch, sampled[1:])
+            engine.guard.call("linking requests to their batch", _link_to, batch, sampled[1:])
+
+
+_BATCHING = ErrorBoundary("A batch was not recorded; the work in it was done.")
 
 
 def _checked(index: int, request: Any) -> Request:

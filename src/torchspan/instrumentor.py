@@ -11,7 +11,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec
 
@@ -20,7 +20,7 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from torchspan import _settings
 from torchspan._base import forks
-from torchspan._base.boundaries import undo_all
+from torchspan._base.boundaries import ErrorBoundary, failed, undo_all
 from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.imports import FirstImports, Import
@@ -29,6 +29,7 @@ from torchspan._launched.start import CONFIGURATION_FILE
 from torchspan._launched.start import current as current_run
 from torchspan._sampling import rules as sampling_rules
 from torchspan._server_span import SERVER_SPANS
+from torchspan.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -124,7 +125,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
     configuration = _Configuration()
 
-    _undo: tuple[Undo, ...] = ()
+    _undo: Sequence[Undo] = ()
     _active: Mapping[str, Any] = {}
     """The arguments in use."""
     _passed: Mapping[str, Any] = {}
@@ -154,13 +155,22 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             torchspan.exceptions.ConfigurationError: A value is invalid. An invalid option of a configuration file is a
                 warning.
         """
-        caller = _caller()
+        self._enabling(self._instrument_for, sys._getframe(1), kwargs)
+
+    def _enabling(self, action: Callable[..., None], *args: Any) -> None:
+        """Call `action(*args)`. A failure of torchspan's own is logged, and the program continues without it."""
+        try:
+            with self._switching:
+                action(*args)
+        except Exception as error:
+            if _is_refusal(error):
+                raise
+            failed("torchspan could not be enabled; the program continues without it.")
+
+    def _instrument_for(self, frame: FrameType, kwargs: dict[str, Any]) -> None:
+        caller = _caller(frame)
         if caller.origin is not Origin.PROGRAM and _is_inductors():
             return
-        with self._switching:
-            self._instrument_for(caller, kwargs)
-
-    def _instrument_for(self, caller: _Caller, kwargs: dict[str, Any]) -> None:
         if caller.is_file:
             type(self)._options, kwargs = kwargs, {}
         _settings.refuse_misspelled(kwargs)
@@ -175,7 +185,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     def uninstrument(self, **kwargs: Any) -> None:
         """Stop tracing, as `torchspan.uninstrument` does."""
         with self._switching:
-            super().uninstrument(**kwargs)
+            _DISABLING.end(partial(super().uninstrument, **kwargs))
 
     def _wins(self, origin: Origin) -> bool:
         """Whether a call from there has an effect now."""
@@ -191,6 +201,12 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             self.uninstrument()
         type(self)._origin, type(self)._passed = origin, combined
         super().instrument(**{**arguments, **combined})
+
+    def _start_for_program(self, arguments: Mapping[str, Any]) -> None:
+        if self._wins(Origin.PROGRAM):
+            self._start(Origin.PROGRAM, arguments)
+        else:
+            _warn_of_differences(self._active, _settings.passed(arguments))
 
     def _instrument(self, **kwargs: Any) -> None:
         arguments = _settings.passed(kwargs)
@@ -212,27 +228,35 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
                 run.attach(tracer_provider)
 
         arrivals = _Arrivals(settings, providers, run)
-        stop_timing = arrivals.times.install()
-        stop_carrying = _nothing
+        try:
+            self._install(settings, tracer_provider, arrivals)
+        except BaseException:
+            self._uninstrument()
+            raise
+        type(self)._active, type(self)._arrivals = {**settings._asdict(), **providers}, arrivals
+
+    def _install(self, settings: Settings, tracer_provider: TracerProvider | None, arrivals: _Arrivals) -> None:
+        waiting: list[Undo] = []
+        undo: list[Undo] = [partial(undo_all, waiting), arrivals.close]
+        type(self)._undo = undo  # complete after each step
+        undo.insert(0, arrivals.times.install())
         if settings.propagation != "off":
-            stop_carrying = _carry(settings, tracer_provider, self._origin, arrivals.exports)
-        stop_waiting = _nothing
+            undo.append(_carry(settings, tracer_provider, self._origin, arrivals.exports))
         if settings.ready_after is not None:
             from torchspan._base.readiness import mark_ready_after
 
-            stop_waiting = mark_ready_after(settings.ready_after)
+            undo.append(mark_ready_after(settings.ready_after))
         # No class is seen before the bridge is there.
         libraries = (*OBSERVED, "torch") if ":" in settings.inputs else OBSERVED
-        waiting = [when_imported(library, partial(arrivals.hook, library)) for library in libraries]
-        type(self)._undo = (stop_timing, *waiting, arrivals.close, stop_carrying, stop_waiting, SERVER_SPANS.start())
+        waiting.extend(when_imported(library, partial(arrivals.hook, library)) for library in libraries)
+        undo.append(SERVER_SPANS.start())
         SERVER_SPANS.watch(tracer_provider or trace.get_tracer_provider())
-        type(self)._active, type(self)._arrivals = {**settings._asdict(), **providers}, arrivals
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class hands on what it was given
-        undo, type(self)._undo = self._undo, ()
+        undo_all(self._undo)
+        type(self)._undo = ()
         type(self)._active, type(self)._passed, type(self)._arrivals = {}, {}, None
         sampling_rules.Instrumented.now = None
-        undo_all(undo)
 
 
 TorchspanInstrumentor._switching = renewed(TorchspanInstrumentor, "_switching", threading.RLock)
@@ -334,11 +358,7 @@ def instrument(
     """
     arguments = dict(locals())
     instrumentor = TorchspanInstrumentor()
-    with instrumentor._switching:
-        if instrumentor._wins(Origin.PROGRAM):
-            instrumentor._start(Origin.PROGRAM, arguments)
-        else:
-            _warn_of_differences(instrumentor._active, _settings.passed(arguments))
+    instrumentor._enabling(instrumentor._start_for_program, arguments)
 
 
 def uninstrument() -> None:
@@ -368,10 +388,17 @@ def flush(timeout: float = 5.0) -> bool:
         TypeError: `timeout` is not a number.
         ValueError: `timeout` is negative or longer than a day.
     """
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
+    if not 0 <= timeout <= LONGEST_S:
+        raise ValueError(f"timeout must be 0 to {LONGEST_S} seconds, not {timeout!r}")
+    return _FLUSHING.attempt(_flush, timeout) is True
+
+
+def _flush(timeout: float) -> bool:
     with forks.uncut():
         from torchspan._base import flushing
 
-    flushing.check_timeout(timeout)
     arrivals, active, run = TorchspanInstrumentor._arrivals, TorchspanInstrumentor._active, current_run()
     if arrivals is None:
         return True
@@ -411,10 +438,9 @@ def _warn_of_differences(active: Mapping[str, Any], arguments: Mapping[str, Any]
         )
 
 
-def _caller() -> _Caller:
+def _caller(caller: FrameType) -> _Caller:
     """Who calls `TorchspanInstrumentor.instrument`, by the modules on the stack."""
     origin = Origin.PROGRAM
-    caller = sys._getframe(2)
     is_file = _module(caller).startswith(CONFIGURATION)
     frame: FrameType | None = caller
     while frame is not None:
@@ -425,6 +451,24 @@ def _caller() -> _Caller:
             origin = Origin.LOADER
         frame = frame.f_back
     return _Caller(origin, is_file)
+
+
+LONGEST_S = 86_400
+"""Most seconds for `flush`, a day: what waits longer is a mistake."""
+
+_DISABLING = ErrorBoundary("torchspan could not be disabled; it continues.")
+_FLUSHING = ErrorBoundary("torchspan.flush() failed; what was recorded waits for the next delivery.")
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether `instrument` refuses by `error` what it was called with."""
+    testing = sys.modules.get("torchspan.testing._stand_in_errors")
+    if isinstance(error, (ConfigurationError, *(() if testing is None else (testing.WithoutGpuError,)))):
+        return True
+    entry = error.__traceback__
+    while entry is not None and entry.tb_next is not None:
+        entry = entry.tb_next
+    return entry is not None and entry.tb_frame.f_code is _settings.refuse_unknown.__code__
 
 
 def _module(frame: FrameType) -> str:
@@ -481,9 +525,7 @@ class _Arrivals:
                 self._bridge.hook(library, late=late)
                 self._hand_over_imports(self._bridge)
         except Exception:
-            from torchspan._base.boundaries import log_failure
-
-            log_failure("torchspan failed to instrument %s; continuing without tracing it.", library)
+            failed("torchspan failed to instrument %s; continuing without tracing it.", library)
         return _nothing
 
     def imported(self, ended: Import) -> None:
@@ -530,10 +572,9 @@ class _Arrivals:
 
     def close(self) -> None:
         """Undo the hooks of all libraries."""
-        with self._lock:
-            bridge, self._bridge = self._bridge, None
-        if bridge is not None:
-            bridge.close()
+        if self._bridge is not None:
+            self._bridge.close()
+            self._bridge = None  # afterwards: a second call does what an interrupt left undone
 
 
 def resume(origin: int = Origin.LOADER, **settings: Any) -> None:

@@ -121,6 +121,12 @@ def clock(monkeypatch):
     return now
 
 
+@pytest.mark.fault(
+    "hooks and callbacks",
+    "every second call of an observer fails",
+    lost="20 observations",
+    counted="torchspan.callback.failures",
+)
 def test_failures_that_are_not_in_a_row_pause_nothing(clock, unlogged):
     guard, attempts = Guard(), itertools.count(1)
 
@@ -133,6 +139,12 @@ def test_failures_that_are_not_in_a_row_pause_nothing(clock, unlogged):
     assert (guard.total, guard.failures, guard.left_out) == (20, {}, {})
 
 
+@pytest.mark.fault(
+    "hooks and callbacks",
+    "an observer fails without end",
+    lost="the calls in its pauses",
+    counted="torchspan.span.dropped, reason paused",
+)
 def test_pauses_double_up_to_five_minutes_and_a_success_ends_them(clock, log):
     guard, called, paused_s = Guard(), [], []
     is_broken = True
@@ -237,6 +249,7 @@ def test_logging_that_raises_does_not_reach_the_program(fail, broken, monkeypatc
         logging.getLogger("torchspan").setLevel(logging.NOTSET)
 
 
+@pytest.mark.fault("hooks and callbacks", "Ctrl-C in a log handler")
 def test_an_interrupt_in_a_log_handler_belongs_to_the_program(monkeypatch):
     def interrupts(_record):
         raise KeyboardInterrupt

@@ -156,6 +156,12 @@ def swapped(monkeypatch):
     return swap
 
 
+@pytest.mark.fault(
+    "files",
+    "swapped for a link while it is opened",
+    lost="what was to be written",
+    counted="the last line of torchspan run",
+)
 def test_a_file_that_is_swapped_for_a_link_is_refused(path, swapped, victim):
     swapped(path, lambda: os.symlink(victim, path))
     assert why(path) == "is a link, which torchspan does not follow"

@@ -80,6 +80,7 @@ def test_a_child_counts_failures_whatever_thread_counted_at_the_fork(guard):
         assert in_forked_child(child) == "1"
 
 
+@pytest.mark.fault("processes", "a fork while another thread imports")
 def test_a_fork_waits_for_an_import_in_another_thread(monkeypatch):
     may_end, over = threading.Event(), threading.Event()
     begun = threading.Event()

@@ -107,6 +107,7 @@ def test_what_another_package_put_over_it_stays(monkeypatch):
     assert original is None
 
 
+@pytest.mark.fault("interpreter", "sys.modules has something that is not a module")
 def test_an_object_in_sys_modules_that_is_not_a_module_is_left_alone(monkeypatch):
     class Trap:
         def __getattribute__(self, name):
@@ -294,6 +295,7 @@ def test_opentelemetrys_unwrap_takes_theirs_off_below_torchspans(shared):
     assert vars(shared)["method"] is original
 
 
+@pytest.mark.fault("libraries", "other packages wrap the same names")
 def test_two_proxies_of_others_go_one_at_a_time(shared):
     original = vars(shared)["method"]
     for _ in range(2):

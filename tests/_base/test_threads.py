@@ -248,6 +248,7 @@ def test_with_nothing_to_propagate_pools_get_the_very_function_and_threads_nothi
     assert set(label.asked) == {"for_item", "for_thread"}
 
 
+@pytest.mark.fault("threads", "one of the program's cannot be started")
 def test_a_thread_that_cannot_be_started_leaves_nothing(monkeypatch):
     def refuses(_thread):
         raise RuntimeError("can't start new thread")

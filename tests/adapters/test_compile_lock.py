@@ -188,6 +188,7 @@ def is_free(lock):
         return pool.submit(takes).result()
 
 
+@pytest.mark.fault("hooks and callbacks", "Ctrl-C while Dynamo's lock is taken")
 @pytest.mark.parametrize("open_here", [nothing, lambda: [SimpleNamespace(event=None)]], ids=["idle", "compiling"])
 def test_ctrl_c_while_a_free_lock_is_taken_leaves_it_free(engine, open_here):
     lock = followed(Waits(engine, open_here))

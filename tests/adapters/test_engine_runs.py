@@ -181,6 +181,7 @@ def test_a_run_that_raises_is_counted_and_raises(hooked, exporter, tracer):
     assert request.attributes[FOLDED] == 20
 
 
+@pytest.mark.fault("libraries", "a run of an engine raises")
 @pytest.mark.parametrize("error", [KeyError, TypeError])
 def test_a_run_that_raises_runs_once_whatever_it_raises(hooked, tracer, error):
     called = []

@@ -86,6 +86,7 @@ def test_every_wrapper_and_handler_that_rows_name_is_here(wrappers):
     assert {each.action.handler for each in ROWS if isinstance(each.action, Tap)} == {*wrappers.taps, *ELSEWHERE}
 
 
+@pytest.mark.fault("hooks and callbacks", "arguments are hostile objects")
 @pytest.mark.parametrize("row", range(len(ROWS)), ids=[str(each.target) for each in ROWS])
 def test_a_row_hands_hostile_objects_on_and_asks_nothing(row, wrappers, engine):
     probe = ROWS[row]

@@ -389,6 +389,7 @@ def test_the_programs_exception_passes_unmodified_and_its_end_is_reported(seen):
     assert seen == [failure]
 
 
+@pytest.mark.fault("hooks and callbacks", "the user's callback is interrupted at its start")
 def test_an_interrupt_in_a_start_closes_what_has_started_and_passes(recorder, seen):
     def interrupted(_record):
         raise KeyboardInterrupt
@@ -460,6 +461,7 @@ def test_every_operation_may_be_called_from_inside_a_callback(recorder, seen):
     assert [line for line in seen if "start" in line] == ["other start step", "added start step", "local start step"]
 
 
+@pytest.mark.fault("threads", "callbacks are registered while events fire on others")
 def test_registering_and_removing_is_safe_while_events_fire_on_other_threads():
     stop, errors, started, ended = threading.Event(), [], [], []
 

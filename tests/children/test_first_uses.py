@@ -26,6 +26,7 @@ def forked_at_the_first(use, *command):
     )
 
 
+@pytest.mark.fault("processes", "a fork during a first use in another thread")
 @pytest.mark.parametrize("use", ["program", "callback", "batch", "batch's engine", "process"])
 def test_a_child_that_is_forked_during_a_first_use_in_another_thread_ends(use):
     done = forked_at_the_first(use)

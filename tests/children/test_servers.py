@@ -84,6 +84,7 @@ def test_metrics_of_preforked_workers_count_each_compilation_once(gunicorn):
     assert gunicorn.measured == spans
 
 
+@pytest.mark.fault("processes", "a server that forks its workers")
 def test_gunicorn_ends_as_it_does_without_torchspan(gunicorn):
     assert gunicorn.status == 0
     assert "Traceback" not in gunicorn.log

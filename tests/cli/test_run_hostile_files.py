@@ -53,6 +53,9 @@ from opentelemetry import trace; trace.get_tracer('torchspan').start_span('work'
 """
 
 
+@pytest.mark.fault(
+    "files", "a pipe is put in its place before the first span", lost="1 span", counted="the last line of torchspan run"
+)
 def test_a_pipe_that_is_placed_while_the_program_runs_is_the_reason_that_nothing_was_recorded(shell):
     result = run(shell, "--output", "t-%p.jsonl", program=PLANTING)
     assert result.returncode == 0

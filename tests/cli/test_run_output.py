@@ -5,6 +5,8 @@ import os
 import re
 import sys
 
+import pytest
+
 from support.child import unmeasured
 from support.first_screen import WHILE_IT_RUNS
 from torchspan.cli import _output
@@ -44,6 +46,7 @@ def test_a_name_that_is_too_long_is_refused(torchspan, tmp_path):
     assert refused(torchspan, file) == f"{file}: File name too long; name another file: --output <file>\n"
 
 
+@pytest.mark.fault("files", "--output names a device or a pipe")
 def test_a_device_and_a_pipe_are_refused_since_they_cannot_be_read_back(torchspan, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     reason = "and not a regular file; name another file: --output <file>\n"
@@ -64,6 +67,7 @@ def test_a_file_without_permission_is_refused(torchspan, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.fault("files", "TORCHSPAN_FILE cannot be written")
 def test_a_file_of_the_environment_that_cannot_be_written_keeps_no_program_from_its_start(shell, tmp_path):
     """In a job where TORCHSPAN_FILE names a folder, a link or a device, the program was not started."""
     (tmp_path / "link").symlink_to("x.jsonl")
@@ -173,6 +177,7 @@ def test_without_output_a_folder_that_cannot_be_written_is_replaced_by_the_tempo
     assert err == f"torchspan: traces are in {file} ({NO_FOLDER}); {WHILE_IT_RUNS}\n"
 
 
+@pytest.mark.fault("files", "the current folder is deleted")
 def test_without_output_a_current_folder_that_was_deleted_is_replaced_by_the_temporary_one(shell, tmp_path):
     (tmp_path / "gone").mkdir()
     command = ["run", "--quiet", "--", sys.executable, "-c", TRACED]

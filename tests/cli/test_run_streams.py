@@ -23,6 +23,9 @@ def redirected(folder, redirections, *words):
     return result.returncode, result.stdout, result.stderr
 
 
+@pytest.mark.fault(
+    "files", "stderr is closed or full where the drawing goes", lost="the drawing; the file has the spans"
+)
 @pytest.mark.parametrize("redirections", ["2>&-", ">&- 2>&-", "2>/dev/full", ">/dev/full 2>&1"])
 def test_the_exit_status_is_the_programs_where_nothing_can_be_drawn(tmp_path, redirections):
     words = ["run", "--output", "x.jsonl", "--", sys.executable, "-c", TRACED]
@@ -31,6 +34,7 @@ def test_the_exit_status_is_the_programs_where_nothing_can_be_drawn(tmp_path, re
     assert '"name":"work"' in (tmp_path / "x.jsonl").read_text()
 
 
+@pytest.mark.fault("interpreter", "stdout is closed")
 def test_a_closed_stdout_is_closed_for_the_program_as_well_and_the_waterfall_is_drawn(tmp_path):
     command = ["sh", "-c", "echo a || exit 4"]
     status, out, err = redirected(tmp_path, ">&-", "run", "--output", "x", "--", *command)

@@ -301,6 +301,7 @@ def test_in_a_pipe_each_change_is_a_line_as_soon_as_it_is_there(path):
     assert "\x1b" not in "".join([*first, then, *rest])
 
 
+@pytest.mark.fault("clock", "differs between two processes")
 def test_time_since_the_start_is_not_negative_when_clocks_differ(path, clock):
     begin(RunRecording(path), "torch.export", 0)
     clock.s = -5

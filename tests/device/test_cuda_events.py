@@ -134,6 +134,9 @@ def test_more_unfinished_runs_than_pairs_of_events_have_none(gpu, runs):
     assert runs.wait(PAIRS + 2)[:PAIRS] == [{DURATION: pytest.approx(0.001)}] * PAIRS
 
 
+@pytest.mark.fault(
+    "libraries", "the device never answers", lost="the time on the GPU", counted="torchspan.gpu_time.missing_runs"
+)
 def test_a_device_that_never_answers_is_given_up_at_the_limit(gpu, make_runs):
     runs = make_runs(limit_s=0.05)
     gpu.is_dead = True
@@ -153,6 +156,9 @@ def test_a_run_that_was_given_up_gives_its_events_back_and_later_runs_have_their
         assert runs.wait(number)[-1] == {DURATION: pytest.approx(0.001)}
 
 
+@pytest.mark.fault(
+    "libraries", "CUDA fails at an event", lost="the time on the GPU", counted="torchspan.gpu_time.missing_runs"
+)
 def test_an_error_of_cuda_at_the_first_event_costs_the_time_alone(gpu, runs, caplog):
     gpu.error = ILLEGAL_ADDRESS
     assert runs.run(inputs=[1, 2], work=lambda: None) == [1, 2]

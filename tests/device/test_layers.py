@@ -363,6 +363,7 @@ def test_after_disabling_torchspan_during_a_run_the_context_reports_nothing(engi
 
 
 # --- the program does what it did -------------------------------------------------------------------------------------
+@pytest.mark.fault("libraries", "the program's profiler raises")
 def test_what_the_programs_profiler_raises_goes_to_stderr_as_without_torchspan(engines, run, capsys):
     class Failing(Profiler):
         def __init__(self):

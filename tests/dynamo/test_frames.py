@@ -283,6 +283,7 @@ def test_without_dynamos_summaries_a_frame_has_what_dynamo_measured_on_the_way(d
     assert limited["torch.compile.recompile.reason"] == "number == ?"
 
 
+@pytest.mark.fault("libraries", "a backend raises")
 def test_what_a_backend_raises_marks_its_phase_and_the_frame(exporter, spans):
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed):
         run(compiled.plain, ONES, backend=failing)
@@ -479,6 +480,7 @@ def test_observers_have_each_phase_when_it_begins_however_short(exporter):
     assert outline(exporter.get_finished_spans()) == ["torch.compile_frame\n  torch.compile_phase backend_compile"]
 
 
+@pytest.mark.fault("hooks and callbacks", "an observer of phases raises while Dynamo compiles")
 def test_an_observer_that_raises_does_not_reach_the_compilation(exporter):
     def broken(_context):
         raise ZeroDivisionError

@@ -203,6 +203,7 @@ def test_a_phase_that_left_work_to_a_thread_is_a_span_however_short(pool, export
     ]
 
 
+@pytest.mark.fault("libraries", "a worker of Inductor's fails")
 def test_what_fails_in_a_thread_of_inductors_marks_its_own_span(pool, spans):
     def failing():
         raise ValueError("ulterior secret of the program")

@@ -57,6 +57,7 @@ def dropped(instrumented):
     return run
 
 
+@pytest.mark.fault("exporters", "refuses the connection", lost="4 spans", counted="otel.sdk.exporter.span.exported")
 def test_of_a_collector_that_is_down_the_sdk_counts_all_four_spans(dropped, nowhere):
     down = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": nowhere, "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "1"}
     assert dropped(**down) == 4

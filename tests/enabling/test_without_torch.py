@@ -121,6 +121,7 @@ def test_a_child_that_it_starts_finds_no_more_either(instrumented, tmp_path):
     assert not (tmp_path / "imported").exists()
 
 
+@pytest.mark.fault("libraries", "the import of torch fails")
 def test_a_failed_import_of_torch_is_a_span(instrumented, tmp_path):
     (tmp_path / "torch.py").write_text("raise OSError('no libtorch_cpu.so')")
     program = "try: import torch\nexcept OSError as error: print(error)"

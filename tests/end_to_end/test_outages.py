@@ -187,6 +187,12 @@ def bad_endpoints(stack):
     ]
 
 
+@pytest.mark.fault(
+    "exporters",
+    "every bad endpoint: refuses, closes, hangs, answers garbage, 503, 401",
+    lost="all spans for it",
+    counted="otel.sdk.exporter.span.exported",
+)
 def test_collectors_of_every_bad_kind_change_no_result_and_each_span_that_they_lose_is_counted(expected):
     with contextlib.ExitStack() as stack, Receiver() as good:
         exporters = bad_endpoints(stack)
@@ -201,6 +207,12 @@ def test_collectors_of_every_bad_kind_change_no_result_and_each_span_that_they_l
     assert otlp.plain(good.messages()) == emitted
 
 
+@pytest.mark.fault(
+    "exporters",
+    "the Collector hangs until the queue is full",
+    lost="what the queue has no room for",
+    counted="otel.sdk.processor.span.processed",
+)
 def test_what_a_full_queue_drops_alongside_a_collector_that_hangs_is_counted_too(expected):
     with (
         hostile_endpoints.Endpoint(hangs=True) as collector,
@@ -230,6 +242,7 @@ BACKENDS = {
 }
 
 
+@pytest.mark.fault("exporters", "the backend behind the Collector fails for a while")
 @pytest.mark.parametrize("kind", BACKENDS)
 def test_a_compilation_is_in_jaeger_once_the_backend_that_failed_works_again(kind, expected):
     with contextlib.ExitStack() as stack:
@@ -253,6 +266,12 @@ def start(url, *layers, data=None, **environment):
     )
 
 
+@pytest.mark.fault(
+    "exporters",
+    "the backend behind the Collector refuses for good",
+    lost="all spans",
+    counted="the Collector: otelcol_exporter_send_failed_spans",
+)
 def test_what_a_backend_refuses_for_good_is_counted_by_the_collector_and_not_by_the_program(expected):
     with (
         hostile_endpoints.http(401) as backend,

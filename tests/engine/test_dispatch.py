@@ -123,6 +123,7 @@ def test_an_inactive_engine_opens_nothing(engine):
     assert engine.current is None
 
 
+@pytest.mark.fault("clock", "set back inside a compilation")
 def test_children_lie_inside_their_parents_when_the_wall_clock_is_set_back(engine, monkeypatch):
     parent = engine.open(phase.COMPILE, {})
     monkeypatch.setattr("time.time_ns", lambda: 0)
@@ -151,6 +152,7 @@ def test_a_callback_that_raises_fails_alone_and_is_paused_after_the_third_time(e
     ]
 
 
+@pytest.mark.fault("hooks and callbacks", "a callback of torchspan's is interrupted by Ctrl-C")
 def test_what_belongs_to_the_program_passes_through_a_callback_and_closes_what_has_started(engine, seen):
     def interrupted(_event):
         raise KeyboardInterrupt

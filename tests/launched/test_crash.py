@@ -167,6 +167,7 @@ print([isinstance(getattr(faulthandler, name), original) for name in ("enable", 
 """
 
 
+@pytest.mark.fault("interpreter", "the program uses faulthandler")
 def test_what_the_program_sees_of_it_is_what_it_sees_without_torchspan(tmp_path):
     assert run(tmp_path, ASKING).stdout.splitlines() == [
         "False False False",

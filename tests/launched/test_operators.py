@@ -73,6 +73,9 @@ def test_a_shutdown_exports_both_and_then_shuts_the_exporter_down_once(delivery,
     assert (collecting.calls, delivery.undelivered) == (["shutdown after 3"], 0)
 
 
+@pytest.mark.fault(
+    "exporters", "does not take spans of operators", lost="21 spans", counted="the last line of torchspan run"
+)
 def test_what_an_exporter_does_not_deliver_is_counted_with_operators():
     delivery = Delivery("failing", Collecting(SpanExportResult.FAILURE))
     run(tracer_of(delivery), 20)

@@ -162,6 +162,12 @@ def of_ten(change):
 TOO_LARGE = "File too large: this process may write files of at most 2000 bytes (RLIMIT_FSIZE, ulimit -f)"
 
 
+@pytest.mark.fault(
+    "files",
+    "full, removed, truncated, renamed, or replaced by a link or a pipe, while the program runs",
+    lost="the spans from then on",
+    counted="the last line of torchspan run",
+)
 @pytest.mark.parametrize(
     ("change", "number", "cause"),
     [
@@ -196,6 +202,7 @@ def test_spans_that_are_not_in_the_file_are_counted_and_the_cause_is_the_true_on
     assert said(text).splitlines()[-1] == f"{LOST if is_none_left else 'torchspan: '}{expected}"
 
 
+@pytest.mark.fault("files", "its folder is renamed", lost="all spans", counted="the last line of torchspan run")
 def test_a_folder_that_was_renamed_with_the_file_is_the_cause(said, tmp_path):
     text = of_ten("os.rename('traces', 'elsewhere')")
     assert said(text, output="traces/x.jsonl") == (
@@ -222,6 +229,9 @@ def test_a_report_on_work_in_progress_is_not_counted_as_a_span_that_is_missing(s
     assert said(of_ten("trace.get_tracer('torchspan').start_span('torchspan.progress').end()")) == ""
 
 
+@pytest.mark.fault(
+    "the SDK", "a limit of its variables is not a number", lost="all spans", counted="the last line of torchspan run"
+)
 def test_a_tracer_that_cannot_be_made_is_the_reason_and_is_said_once(said):
     """The sampler was said to have dropped all spans."""
     limit = "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"

@@ -61,6 +61,7 @@ def test_the_users_sitecustomize_runs_and_is_the_module(python):
     assert below.stderr == "users sitecustomize True\n"
 
 
+@pytest.mark.fault("interpreter", "sitecustomize raises or exits")
 @pytest.mark.parametrize("raised", ["ValueError('no')", "ImportError('no', name='other')", "SystemExit(3)"])
 def test_what_the_users_sitecustomize_raises_is_reported_as_without_run(python, raised):
     users = f"raise {raised}\n"

@@ -38,6 +38,7 @@ print("not reached")
 """
 
 
+@pytest.mark.fault("interpreter", "an exit in the middle of a build")
 def test_an_exit_in_the_middle_of_a_build_sends_everything_once(ends, receiver):
     done = ends(LEAVES.format(end="sys.exit(3)"), **{**receiver.environment(), "OTEL_METRICS_EXPORTER": "otlp"})
 
@@ -51,6 +52,7 @@ def test_an_exit_in_the_middle_of_a_build_sends_everything_once(ends, receiver):
     assert sorted(path for path, _, _ in receiver.bodies) == ["/v1/metrics", "/v1/traces"]
 
 
+@pytest.mark.fault("processes", "SIGTERM that the program handles")
 @needs_signals
 def test_a_sigterm_that_the_program_handles_by_an_exit_sends_everything(ends, receiver):
     end = (
@@ -129,6 +131,9 @@ SUDDEN = {
 }
 
 
+@pytest.mark.fault(
+    "processes", "SIGKILL, os._exit, SIGSEGV", lost="the end of what was running", counted="the waterfall: did not end"
+)
 @needs_signals
 @pytest.mark.parametrize("end", SUDDEN)
 def test_a_sudden_end_leaves_what_ended_and_the_start_of_what_was_running_in_the_file(ends, file, end):

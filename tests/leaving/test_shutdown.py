@@ -100,6 +100,7 @@ atexit.register(work)
 """
 
 
+@pytest.mark.fault("threads", "none can be started while the interpreter ends")
 def test_where_python_refuses_new_threads_the_work_and_its_span_are_as_usual(ends, file):
     done = ends(NO_THREADS)
 

@@ -416,6 +416,7 @@ def test_a_blob_that_cannot_be_unpickled(instrument, exporter, filled):
     assert cache.calls == ["load"], "the user's cache is asked once"
 
 
+@pytest.mark.fault("libraries", "a cache of engines raises")
 def test_a_cache_whose_load_raises(instrument, exporter):
     error = ConnectionError("tcp://cache.internal:6379")
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorRT's progress phases, and the user's own progress monitor."""
 
+import re
+
 import pytest
 import tensorrt_rtx
 import torch
@@ -128,6 +130,58 @@ def test_the_users_monitor_can_cancel_the_build_and_that_is_an_error_of_the_buil
     assert named(spans, "tensorrt.build_engine").attributes["error.type"] == "engine_build_failed"
     raised = [span.name for span in spans for event in span.events if event.name == "exception"]
     assert raised == [by_version({(2, 11): "tensorrt.deserialize_engine", (2, 12): "torch_tensorrt.convert"})]
+    assert all(span.end_time is not None for span in spans)
+
+
+class Raising(Monitor):
+    """A user's monitor of which one method raises from its third call on."""
+
+    def __init__(self, method):
+        super().__init__()
+        self._method, self._calls = method, 0
+
+    def _count(self, method):
+        self._calls += method == self._method
+        if self._calls >= 3:
+            raise ValueError("the monitor raises")
+
+    def phase_start(self, *phase):
+        self._count("phase_start")
+        super().phase_start(*phase)
+
+    def step_complete(self, *step):
+        self._count("step_complete")
+        return super().step_complete(*step)
+
+    def phase_finish(self, name):
+        self._count("phase_finish")
+        super().phase_finish(name)
+
+
+def ended(capfd):
+    """How a compilation ends: its result or its exception, and what TensorRT printed, without the frames of Python's stack."""
+    try:
+        result = compiled()(INPUT).tolist()
+    except Exception as error:
+        result = (type(error), str(error).partition("\n")[0])
+    printed = capfd.readouterr()
+    return result, re.sub(r"(?m)^  /.*\(\d+\): \w+\n", "", printed.out + printed.err)
+
+
+@pytest.mark.fault("libraries", "A TensorRT progress monitor of the program raises")
+@pytest.mark.parametrize("method", ["phase_start", "step_complete", "phase_finish"])
+def test_a_build_whose_monitor_raises_ends_as_without_torchspan(instrument, exporter, use_monitor, capfd, method):
+    alone = Raising(method)
+    use_monitor(alone)
+    expected = ended(capfd)
+
+    instrument(build_phases="on")
+    chained = Raising(method)
+    use_monitor(chained)
+    assert ended(capfd) == expected
+    assert chained.reported == alone.reported
+    spans = exporter.get_finished_spans()
+    assert "tensorrt.build_engine" in {span.name for span in spans}
     assert all(span.end_time is not None for span in spans)
 
 

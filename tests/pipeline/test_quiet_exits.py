@@ -209,6 +209,7 @@ def interrupt_validator(monkeypatch, converter, error):
     return ["torch_tensorrt.compile"]
 
 
+@pytest.mark.fault("libraries", "an interrupt in a converter, the partitioner or a validator")
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, asyncio.CancelledError])
 @pytest.mark.parametrize("place", [interrupt_converter, interrupt_partition, interrupt_validator])
 @routes
@@ -235,6 +236,7 @@ def test_an_interrupt_closes_what_it_passes_and_leaves_nothing_open(
     assert "compile_failed" not in reasons, "nothing was taken back: the program gets its interrupt"
 
 
+@pytest.mark.fault("interpreter", "a task is cancelled while it compiles")
 def test_a_task_cancelled_while_it_compiles_leaves_the_loop_and_the_next_compilation_alone(
     instrument, exporter, converter, tracer
 ):

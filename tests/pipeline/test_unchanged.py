@@ -227,6 +227,7 @@ def debugger(tmp_path):
         root.setLevel(level)
 
 
+@pytest.mark.fault("libraries", "Torch-TensorRT's Debugger")
 @pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")  # a temporary folder of the Debugger
 @pytest.mark.parametrize("order", ["within the instrumentation", "around the instrumentation", "interleaved"])
 def test_the_debugger_finds_and_leaves_every_name_as_it_was(instrument, exporter, tmp_path, order):

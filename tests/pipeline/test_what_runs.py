@@ -61,6 +61,7 @@ def test_a_tensor_of_a_class_of_the_programs_is_described_by_pytorch():
     assert common.inputs([watching()]) == (["[2, 3]"], ["float32"])
 
 
+@pytest.mark.fault("libraries", "a TorchFunctionMode of the program's")
 def test_a_mode_of_the_programs_sees_no_question():
     tensors = [torch.ones(2, 3), torch.nn.Parameter(torch.ones(4, dtype=torch.float16))]
     with Mode():

@@ -181,6 +181,7 @@ def test_bytes_that_are_not_text_stay_what_they_are(instrument, tracer, monkeypa
     assert out.strip() == rb"b'\xff\xfe=\n'"
 
 
+@pytest.mark.fault("processes", "a program that cannot be started")
 @pytest.mark.parametrize(
     ("command", "options"),
     [

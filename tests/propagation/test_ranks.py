@@ -86,6 +86,9 @@ def dropped(receiver):
     return found
 
 
+@pytest.mark.fault(
+    "processes", "a rank that is left out", lost="its spans, as asked", counted="torchspan.span.dropped, reason rank"
+)
 def test_the_rank_that_is_named_sends_spans_and_the_other_counts_what_it_left_out(run_ranks, receiver):
     run_ranks(TORCHSPAN_RANKS="0", OTEL_EXPERIMENTAL_RESOURCE_DETECTORS="torchspan")
     spans = receiver.spans()

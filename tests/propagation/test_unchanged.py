@@ -140,6 +140,7 @@ def test_a_thread_cannot_be_started_twice_and_what_failed_leaves_nothing(instrum
         assert trace.get_current_span() is not trace.INVALID_SPAN
 
 
+@pytest.mark.fault("threads", "one of the program's raises")
 @pytest.mark.parametrize("switched", ["on", "off"])
 def test_an_exception_in_a_thread_is_reported_as_usual(switched, instrument, tracer, monkeypatch):
     instrument(propagation=switched)
@@ -244,6 +245,7 @@ def test_a_failure_of_torchspan_is_logged_once_and_the_work_continues(
     assert consequences(caplog) == ["Propagating the context failed; the work continues, in traces of its own."]
 
 
+@pytest.mark.fault("libraries", "a version lacks a name that torchspan reads")
 def test_a_version_without_a_name_is_left_alone(caplog):
     caplog.set_level(logging.DEBUG, "torchspan")
     names = Patches()

@@ -262,6 +262,7 @@ for _ in range(200):
 """
 
 
+@pytest.mark.fault("files", "two processes write it")
 def test_two_processes_writing_one_file_leave_whole_lines(tmp_path):
     path = tmp_path / "trace.jsonl"
     writers = [subprocess.Popen([sys.executable, "-W", "error", "-c", WRITER, path, name]) for name in ("a", "b")]

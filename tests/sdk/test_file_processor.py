@@ -173,6 +173,7 @@ def test_sixteen_threads_leave_every_span_on_a_whole_line(own, processor, path):
     assert len(processor._open) == 0
 
 
+@pytest.mark.fault("threads", "a signal handler ends a span while another one is written")
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there are no signals")
 def test_a_signal_handler_that_ends_a_span_while_another_is_written_does_not_wait_for_itself(user, path, monkeypatch):
     real = os.write
@@ -191,6 +192,7 @@ def test_a_signal_handler_that_ends_a_span_while_another_is_written_does_not_wai
     assert names(path) == ["interrupted", "in the handler"]
 
 
+@pytest.mark.fault("interpreter", "Ctrl-C while a span is written")
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_span_whose_writing_control_c_interrupts_is_in_the_file_with_the_next(user, path, monkeypatch, is_written):
     real = os.write
@@ -208,6 +210,7 @@ def test_a_span_whose_writing_control_c_interrupts_is_in_the_file_with_the_next(
     assert names(path) == ["interrupted"] * is_written + ["interrupted", "next"]
 
 
+@pytest.mark.fault("clock", "set back while the file is written")
 def test_a_clock_that_is_set_back_changes_nothing(user, path, monkeypatch):
     monkeypatch.setattr("opentelemetry.sdk.trace.time_ns", lambda: 2_000_000_000)
     with user.start_as_current_span("outer"):
@@ -219,6 +222,7 @@ def test_a_clock_that_is_set_back_changes_nothing(user, path, monkeypatch):
     ]
 
 
+@pytest.mark.fault("the SDK", "spans are of another SDK", lost="1 span", counted="the last line of torchspan run")
 def test_a_span_of_another_kind_of_sdk_raises_nothing_and_is_counted(processor, caplog):
     processor.on_start(object())
     processor.on_end(object())
@@ -296,6 +300,7 @@ def test_no_more_than_five_hundred_runs_wait(own, path, stopped):
     assert len(names(path)) == 501
 
 
+@pytest.mark.fault("threads", "none can be started for the file")
 def test_where_no_thread_can_be_started_runs_are_written_at_once(own, path, monkeypatch):
     def no_thread(*_):
         raise RuntimeError("can't start new thread")
@@ -446,6 +451,7 @@ def test_a_chain_in_which_each_span_begins_the_next_and_ends_holds_none_of_them(
     span.end()
 
 
+@pytest.mark.fault("the SDK", "two spans have the same ids")
 def test_two_spans_with_the_same_ids_harm_nothing(processor, path):
     class Fixed:
         def generate_span_id(self):
@@ -612,6 +618,7 @@ def test_a_signal_handler_that_shuts_down_in_the_middle_of_a_write_waits_for_not
     assert names(path) == ["work", "of the handler"]
 
 
+@pytest.mark.fault("processes", "a fork while another thread writes the file")
 @needs_fork
 @forks
 def test_a_child_that_is_forked_while_another_thread_writes_does_not_wait_for_it(own, processor, path):
@@ -634,21 +641,41 @@ def test_a_child_that_is_forked_while_another_thread_writes_does_not_wait_for_it
 # --- a file that cannot be written -------------------------------------------------------------------------------
 
 
-def test_a_full_disk_is_one_warning_and_every_span_is_counted(path, monkeypatch, caplog):
-    def full(_descriptor, _data):
-        raise OSError(28, "No space left on device")
+WRITES = {"the disk is full": 28, "the quota is used up": 122, "the file system is read-only": 30, "the disk fails": 5}
 
-    monkeypatch.setattr(os, "write", full)
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(
+            number,
+            id=what,
+            marks=pytest.mark.fault("files", what, lost="3 spans", counted="the last line of torchspan run"),
+        )
+        for what, number in WRITES.items()
+    ],
+)
+def test_a_write_that_the_system_refuses_is_one_warning_and_every_span_is_counted(path, monkeypatch, caplog, number):
+    def refuse(_descriptor, _data):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "write", refuse)
     reported = []
     processor = RunFileProcessor(path, "ab", failed=lambda: reported.append(processor.lost))
     user = provider_with(processor).get_tracer("user")
     for _ in range(3):
         user.start_span("work").end()
-    reason = f"{path} cannot be written: No space left on device"
+    reason = f"{path} cannot be written: {os.strerror(number)}"
     assert caplog.messages == [f"torchspan: {reason}. Spans are missing from the file of torchspan run."]
     assert (processor.errors, processor.lost, processor.ended, reported) == ([f"{reason}; 3 lost"], 3, 3, [1, 2])
 
 
+@pytest.mark.fault(
+    "files",
+    "the limit of the process for files, with and without SIGXFSZ",
+    lost="the spans beyond",
+    counted="the last line of torchspan run",
+)
 @pytest.mark.parametrize("handler", ["SIG_IGN", "SIG_DFL"])
 def test_at_the_limit_of_the_process_the_file_ends_with_a_whole_line(tmp_path, handler):
     """Python ignores SIGXFSZ. A program that has restored its default was killed by the write."""
@@ -666,6 +693,9 @@ def test_at_the_limit_of_the_process_the_file_ends_with_a_whole_line(tmp_path, h
     assert f"cannot be written: File too large: {limit}. Spans are missing" in done.stderr
 
 
+@pytest.mark.fault(
+    "files", "it is at its largest size", lost="the spans beyond", counted="the last line of torchspan run"
+)
 def test_at_its_own_limit_it_stops_with_one_warning(path, caplog):
     processor = RunFileProcessor(path, "ab", max_size=1000)
     user = provider_with(processor).get_tracer("user")
@@ -683,6 +713,7 @@ def test_a_file_that_is_deleted_is_made_again(user, path):
     assert names(path) == ["b"]
 
 
+@pytest.mark.fault("files", "the program closes every descriptor")
 def test_a_program_that_closes_every_descriptor_loses_nothing(user, processor, path):
     user.start_span("a").end()
     os.close(processor._file._descriptor.number)

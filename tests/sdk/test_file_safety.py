@@ -161,6 +161,7 @@ def held(path):
         yield file
 
 
+@pytest.mark.fault("files", "another process holds its lock")
 def test_a_lock_that_is_held_costs_a_tenth_of_a_second_once_and_nothing_is_lost(path, held, pauses, caplog):
     exporter = FileSpanExporter(path)
     results = [exporter.export(spans(name)) for name in ("a", "b", "c")]

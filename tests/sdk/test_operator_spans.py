@@ -365,6 +365,9 @@ def test_a_flush_of_an_exporter_that_blocks_ends_with_its_time_and_the_spans_arr
     assert len(collecting.exported()) == 1
 
 
+@pytest.mark.fault(
+    "exporters", "is slower than operators come", lost="1000 operators", counted="OperatorSpanProcessor.dropped"
+)
 def test_operators_beyond_65536_that_wait_are_dropped_and_counted_with_one_warning(
     tracer, processor, collecting, caplog
 ):

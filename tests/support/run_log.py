@@ -45,6 +45,16 @@ class RunLog:
         for item in items:
             write("deselected", test=item.nodeid)
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item, call):
+        report = yield
+        for mark in item.iter_markers("fault") if report.when == "call" or not report.passed else ():
+            fault = (
+                dict(zip(("group", "what"), mark.args, strict=True)) | {"lost": "nothing", "counted": ""} | mark.kwargs
+            )
+            write("fault", **fault, outcome=report.outcome)
+        return report
+
     def pytest_collection_finish(self, session):
         if self._runs_tests:
             write("collected", tests=len(session.items))

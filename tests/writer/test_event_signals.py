@@ -242,6 +242,7 @@ def test_a_logger_that_cannot_say_whether_it_is_enabled_gets_the_record(fails, e
     assert (Older.emitted, of_spans(exporter)) == (["torch_tensorrt.partition.exception"], NOT_THERE)
 
 
+@pytest.mark.fault("exporters", "a logger provider raises")
 def test_a_logger_that_raises_leaves_the_exception_on_its_span(fails, exporter, caplog):
     class Broken:
         def get_logger(self, *_scope):

@@ -162,6 +162,7 @@ def test_without_an_sdk_nothing_happens(caplog):
     assert caplog.messages == []
 
 
+@pytest.mark.fault("the SDK", "the flush of a processor raises")
 def test_a_flush_that_fails_stops_nothing(made, collector, path, caplog):
     class Failing(BatchSpanProcessor):
         def force_flush(self, timeout_millis=None):

@@ -48,6 +48,9 @@ class RecordedOnly(Sampler):
         return "RecordedOnly"
 
 
+@pytest.mark.fault(
+    "the SDK", "a sampler refuses everything", lost="the spans", counted="torchspan.span.dropped, reason sampler"
+)
 @pytest.mark.parametrize("sampler", [ALWAYS_OFF, RecordedOnly()], ids=["dropped", "recorded only"])
 def test_a_compilation_that_a_foreign_sampler_refused_is_counted(writing, sampler):
     writer, emit = writing(provider_with(sampler=sampler))

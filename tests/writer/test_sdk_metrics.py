@@ -63,6 +63,9 @@ def compilations(provider, count):
         engine.close(engine.open(phase.COMPILE, {}))
 
 
+@pytest.mark.fault(
+    "exporters", "is slower than the program", lost="3 spans", counted="otel.sdk.processor.span.processed"
+)
 def test_a_queue_that_overflows_is_counted(lost):
     meters, read = lost
     exporter = Blocked()

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from torchspan._base import reading
 from torchspan._base.logs import Log
@@ -40,13 +41,63 @@ def log_failure(message: str, *args: Any) -> None:
             logger.debug("%s", consequence, exc_info=error)
 
 
+class Failures:
+    """The failures of torchspan's own code in this process that no `Guard` counts.
+
+    before: those until torchspan was last disabled, which the metric has. It gets the others when torchspan is enabled.
+    """
+
+    total = 0
+    before = 0
+
+
+def failed(message: str, *args: Any) -> None:
+    """Count the exception that is being handled, and log it as `log_failure` does."""
+    Failures.total += 1
+    log_failure(message, *args)
+
+
+class _Rethrown(threading.local):
+    """address: of the exception that this thread rethrew last, which is not kept alive."""
+
+    address = 0
+
+
+_RETHROWN = _Rethrown()
+
+
+def rethrow(error: BaseException) -> NoReturn:
+    """Raise in the observed call what a callback of the user raised. No guard and no boundary catches it."""
+    _RETHROWN.address = id(error)
+    try:
+        raise error
+    finally:
+        del error
+
+
+def is_rethrown(error: BaseException) -> bool:
+    """Whether `error`, which is being handled, was raised by `rethrow`."""
+    return id(error) == _RETHROWN.address
+
+
 def undo_all(actions: Iterable[Callable[[], object]]) -> None:
-    """Run each action, whatever the others raise. What one raises is logged, because its part stays installed."""
-    for action in actions:
+    """Run each action, whatever the others raise. One that fails or is interrupted runs once more.
+
+    If it fails again, that is logged, because its part stays installed. An interrupt passes when all have run.
+    """
+    left = [(action, 2) for action in actions]
+    while left:
+        action, attempts = left.pop(0)
         try:
             action()
         except Exception:
-            log_failure("A part of torchspan could not be removed. The others are.")
+            if attempts == 1:
+                failed("A part of torchspan could not be removed. The others are.")
+            else:
+                left.insert(0, (action, 1))
+        except BaseException:
+            undo_all([action, *(action for action, _ in left)])
+            raise
 
 
 def cause(error: BaseException) -> str:
@@ -91,9 +142,30 @@ class ErrorBoundary:
         """Return what `function(*args)` returns; None if it raised an `Exception`, or after `close`."""
         if not self.is_open:
             return None
+        return self._attempt(function, *args)
+
+    def end(self, function: Callable[..., object], *args: Any) -> None:
+        """As `attempt`, also after `close`, for what ends something: it is called once more where it failed or was interrupted."""
+        has_ended = False
+
+        def ending() -> None:
+            nonlocal has_ended
+            function(*args)
+            has_ended = True
+
+        try:
+            self._attempt(ending)
+        finally:
+            if not has_ended:
+                self._attempt(ending)
+
+    def _attempt(self, function: Callable[..., T], *args: Any) -> T | None:
         try:
             return function(*args)
-        except Exception:
+        except Exception as error:
+            if is_rethrown(error):
+                raise
+            Failures.total += 1
             if not self._has_failed:
                 self._has_failed = True
                 log_failure(self._consequence)

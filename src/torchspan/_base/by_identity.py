@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 V = TypeVar("V")
@@ -28,7 +29,7 @@ class ByIdentity(Generic[V]):
             _forget,
         )  # names of this module may be gone when the object is freed
         try:
-            reference = weakref.ref(thing, lambda gone: forget(references, key, gone))
+            reference = weakref.ref(thing, partial(forget, references, key))
         except TypeError:
             return
         references[key] = reference, value

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from time import monotonic  # the real one, also where a program replaces it later
 from typing import Any, ParamSpec, TypeVar
 
-from torchspan._base.boundaries import kind_of, log_failure
+from torchspan._base.boundaries import is_rethrown, kind_of, log_failure
 from torchspan._base.forks import renewed, uncut
 from torchspan._base.logs import Log
 
@@ -104,8 +104,8 @@ def _is_int(value: object) -> bool:
 class Guard:
     """Calls torchspan's own observers so that what they raise never reaches the observed program.
 
-    Only `Exception` is caught: KeyboardInterrupt, SystemExit and cancellation belong to the program. Each observer is known
-    by a `name`. Its first failure is logged with the consequence, and later ones are counted. After
+    Only `Exception` is caught: KeyboardInterrupt, SystemExit and cancellation belong to the program. So does what the policy of a
+    callback rethrows (`rethrow`). Each observer is known by a `name`. Its first failure is logged with the consequence, and later ones are counted. After
     `FAILURES_BEFORE_PAUSING` failures in a row it is not called for a second. Each further failure doubles the pause, up to
     five minutes. A success ends the row. A name may stand for several steps, such as a start and an end: the step that failed must
     succeed.
@@ -148,13 +148,27 @@ class Guard:
         """As `begin`, but also call a paused observer: it ends what it began before."""
         try:
             result = observer(*args)
-        except Exception:
-            with contextlib.suppress(Exception):  # near the limit of recursion, this fails too
-                self._count_failure(name, _step(observer))
-            return FAILED
+        except Exception as error:
+            if is_rethrown(error):
+                raise
+            return self._failed(name, observer)
         if self._failing:
             self._count_success(name, _step(observer))
         return result
+
+    def end(self, name: str, observer: Callable[..., T], *args: Any) -> T | Any:
+        """As `finish`, for an observer that continues where it stopped: it is called once more where it failed or was interrupted."""
+        try:
+            result = self.finish(name, observer, *args)
+        except BaseException:
+            self.finish(name, observer, *args)
+            raise
+        return self.finish(name, observer, *args) if result is FAILED else result
+
+    def _failed(self, name: str, observer: Callable[..., Any]) -> Any:
+        with contextlib.suppress(Exception):  # near the limit of recursion, this fails too
+            self._count_failure(name, _step(observer))
+        return FAILED
 
     def _leaves_out(self, name: str) -> bool:
         failing = self._failing.get(name)

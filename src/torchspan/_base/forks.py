@@ -15,10 +15,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import MethodType
 from typing import Any, Protocol, TypeVar
 
 from torchspan._base import import_hooks  # noqa: F401 - below
+from torchspan._base.boundaries import ErrorBoundary
 
 L = TypeVar("L")
 
@@ -51,6 +53,9 @@ def _renew() -> None:
             setattr(holder, name, make())
 
 
+_RESETTING = ErrorBoundary("A part of torchspan was not reset in a forked process.")
+
+
 def in_each_child(action: Callable[[], object]) -> None:
     """Call `action` in each forked child of this process, for state that belongs to one process.
 
@@ -68,13 +73,13 @@ def before_each_fork(action: Callable[[], object]) -> None:
 
 def _while_living(action: Callable[[], object]) -> Callable[[], object]:
     if not isinstance(action, MethodType):
-        return action
+        return partial(_RESETTING.attempt, action)
     method = weakref.WeakMethod(action)
 
     def call_living() -> None:
         living = method()
         if living is not None:
-            living()
+            _RESETTING.attempt(living)
 
     return call_living
 
@@ -97,7 +102,7 @@ _taken: list[tuple[AnyLock, Callable[[], object]]] = []
 
 def _take() -> None:
     global _taken
-    _IMPORTS.wait()
+    _RESETTING.attempt(_IMPORTS.wait)
     taken = list(_HELD_BY_FORKS)
     for lock, _ in taken:
         lock.acquire()
@@ -110,10 +115,10 @@ def _release_in_parent() -> None:
 
 
 def _release_in_child() -> None:
-    _renew()
-    _IMPORTS.begin_child()
+    _RESETTING.attempt(_renew)
+    _RESETTING.attempt(_IMPORTS.begin_child)
     for _, release in _taken:
-        release()
+        _RESETTING.end(release)
 
 
 WAIT_S = 10.0

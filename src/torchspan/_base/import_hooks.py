@@ -64,13 +64,15 @@ class _Waiting:
             self._undo = action(late)
 
     def undo(self) -> None:
-        undo, self._action, self._undo = self._undo, None, None
+        self._action = None
         with _LOCK:
             waiting = _WAITING.get(self._name, [])
             if self in waiting:
                 waiting.remove(self)
+        undo = self._undo
         if undo is not None:
             undo()
+            self._undo = None  # at the end: a second call does what an interrupt left undone
 
 
 # --- in the middle of an import ---------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType, TracebackType
 from typing import Any
 
+from torchspan._base.boundaries import Failures
 from torchspan._base.logs import Log
 
 logger = Log("torchspan")
@@ -237,5 +238,6 @@ class _Timed:
         try:
             return function(*args)
         except Exception:  # it would come out of the program's import
+            Failures.total += 1
             logger.debug("torchspan failed to take the time of an import.", exc_info=True)
             return None

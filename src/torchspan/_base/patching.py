@@ -120,8 +120,8 @@ class Patches:
         self._bind(holder, inner, original, view)
 
     def _bind(self, holder: Any, name: str, original: Any, replacement: Any) -> None:
+        self._keep(holder, name, original, replacement)  # before: what an interrupt stops can be undone
         setattr(holder, name, replacement)
-        self._keep(holder, name, original, replacement)
 
     def _keep(self, holder: Any, name: str, original: Any, replacement: Any) -> Any:
         self._replaced.append(_Replacement(holder, name, original, replacement))
@@ -177,7 +177,10 @@ class _Retired:
             return
         by_id, key = self._by_id, id(replacement)
         with contextlib.suppress(TypeError):  # without a weak reference nothing tells when the id is another object's
-            by_id[key] = weakref.ref(replacement, lambda _reference: by_id.pop(key, None)), original
+            by_id[key] = (
+                weakref.ref(replacement, functools.partial(by_id.pop, key)),
+                original,
+            )  # the reference is the default
 
     def discard(self, replacement: Any) -> None:
         self._by_id.pop(id(replacement), None)

@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torchspan._base.boundaries import ErrorBoundary
@@ -22,6 +23,9 @@ from torchspan._base.patching import Function, Patches
 logger = Log("torchspan")
 
 Callback = Callable[[Any], object]
+
+_CONSEQUENCE = "A callback before the end of a span failed; the span ends as usual."
+_ENDING = ErrorBoundary(_CONSEQUENCE)
 
 CLASSES_LIMIT = 100
 """Classes of spans whose `end` is replaced: a program may make classes at run time."""
@@ -34,7 +38,7 @@ class SpanEnds:
     """
 
     def __init__(self) -> None:
-        self._boundary = ErrorBoundary("A callback before the end of a span failed; the span ends as usual.")
+        self._boundary = ErrorBoundary(_CONSEQUENCE)
 
     def watch(self, span: Any, callback: Callback) -> bool:
         """Call `callback(span)` once, when `span.end` is called and before it does anything. Returns whether that will happen.
@@ -78,7 +82,7 @@ class _Watched:
 
     def __init__(self, span: Any) -> None:
         key = id(span)
-        self.reference = weakref.ref(span, lambda _reference: _WATCHED.pop(key, None))
+        self.reference = weakref.ref(span, partial(_WATCHED.pop, key))  # the reference is the default
         self.callbacks: deque[tuple[SpanEnds, Callback]] = deque()
 
 
@@ -116,7 +120,7 @@ def _replace_end(kind: type, user: SpanEnds) -> None:
 def _ending(original: Function) -> Function:
     def end(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         if id(self) in _WATCHED:
-            _notify(self)
+            _ENDING.attempt(_notify, self)
         return original(self, *args, **kwargs)
 
     return end

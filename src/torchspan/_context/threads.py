@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from operator import methodcaller
 from typing import Any, TypeVar
 
-from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.boundaries import ErrorBoundary, failed, undo_all
 from torchspan._base.forks import held_by_forks
 from torchspan._base.import_hooks import Undo, when_imported
 from torchspan._base.patching import Function, Patches
@@ -83,28 +83,40 @@ def remove(carrier: ContextCarrier) -> None:
 
 
 class Inside:
-    """A context manager that sets the values of carriers when it is made. Its exit restores them and drops all references."""
+    """Sets the values of carriers when it is made. `leave` restores them and drops all references."""
 
     __slots__ = ("_entered",)
 
     def __init__(self, values: Values) -> None:
-        self._entered = [(carrier, carrier.attempt(carrier.enter, value)) for carrier, value in values]
+        self._entered: list[Value] = []
+        try:
+            for carrier, value in values:
+                self._entered.append((carrier, carrier.attempt(carrier.enter, value)))
+        except BaseException:
+            self.leave()
+            raise
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_exception: object) -> None:
+    def leave(self) -> None:
+        """Restore the values. A second call does what an interrupt left undone."""
         while self._entered:
             carrier, before = self._entered.pop()
             if before is not None:
-                carrier.attempt(carrier.leave, before)
+                carrier.end(carrier.leave, before)
+
+
+_CONSEQUENCE = "Propagating into threads failed; the program continues without it there."
+_AROUND_WORK = ErrorBoundary(_CONSEQUENCE)
 
 
 def within(values: Values, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     """Call `function` with `values` set. Returns and raises what it does."""
-    with Inside(values):
-        del values  # an exception keeps this frame, and the frame would keep the values
+    inside = _AROUND_WORK.attempt(Inside, values)
+    del values  # an exception keeps this frame, and the frame would keep the values
+    try:
         return function(*args, **kwargs)
+    finally:
+        if inside is not None:
+            _AROUND_WORK.end(inside.leave)
 
 
 def _once(values: list[Value], function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
@@ -112,9 +124,8 @@ def _once(values: list[Value], function: Callable[..., T], /, *args: Any, **kwar
 
     Since Python 3.14 an exception of an executor's work item keeps a frame that has the work item, which would keep the values.
     """
-    with Inside(values):
-        values.clear()
-        return function(*args, **kwargs)
+    own, values[:] = [*values], ()
+    return within(own, function, *args, **kwargs)
 
 
 # --- what the names are replaced with ---------------------------------------------------------------------------------
@@ -124,37 +135,64 @@ def _starting(boundary: ErrorBoundary, original: Function) -> Function:
     """`threading.Thread.start`, also for every subclass, such as Timer."""
 
     def start(self: Any, *args: Any, **kwargs: Any) -> Any:
-        values = boundary.attempt(_values, _FOR_THREAD)
-        if values is None:
+        starting = boundary.attempt(_Starting.of, self)
+        if starting is None:
             return original(self, *args, **kwargs)
-        if not _has_context(self):
-            _WAITING[id(self)] = values
         try:
-            # Set meanwhile: another instrumentation that propagates the current value then propagates this one.
-            with Inside(values):
-                return original(self, *args, **kwargs)
+            return original(self, *args, **kwargs)
         finally:
-            _WAITING.pop(id(self), None)
+            boundary.end(starting.leave)
 
     return start
 
 
-def _beginning(_boundary: ErrorBoundary, original: Function) -> Function:
+class _Starting(Inside):
+    """A thread that is being started, while the values for it are set here.
+
+    Another instrumentation that propagates the current value then propagates this one.
+    """
+
+    __slots__ = ("_thread_id",)
+
+    def __init__(self, thread: Any, values: Values) -> None:
+        self._thread_id = id(thread)
+        if not _has_context(thread):
+            _WAITING[self._thread_id] = values
+        super().__init__(values)
+
+    @classmethod
+    def of(cls, thread: Any) -> _Starting | None:
+        """None if there is no value for the thread."""
+        values = _values(_FOR_THREAD)
+        return None if values is None else cls(thread, values)
+
+    def leave(self) -> None:
+        """See `Inside`."""
+        super().leave()
+        _WAITING.pop(self._thread_id, None)
+
+
+def _beginning(boundary: ErrorBoundary, original: Function) -> Function:
     """`threading.Thread._bootstrap_inner`, which runs in the thread, below whatever a subclass overrides."""
 
     def bootstrap(self: Any) -> Any:
-        values = _WAITING.pop(id(self), None)
-        if values is not None:
-            run = self._context.run if _has_context(self) else _call
-            inside = run(Inside, values)
-            del values
-            try:
-                return original(self)
-            finally:
-                run(inside.__exit__)
+        try:
+            boundary.attempt(_arrived, self)
+        except (
+            BaseException
+        ):  # nothing of the program runs here yet that would handle it, and its caller waits for the start
+            failed(_CONSEQUENCE)
         return original(self)
 
     return bootstrap
+
+
+def _arrived(thread: Any) -> None:
+    """Set the values for a thread, in that thread. They go with its context."""
+    values = _WAITING.pop(id(thread), None)
+    if values is not None:
+        run = thread._context.run if _has_context(thread) else _call
+        run(Inside, values)
 
 
 def _submitting(call: Callable[..., Any], boundary: ErrorBoundary, original: Function) -> Function:
@@ -164,29 +202,50 @@ def _submitting(call: Callable[..., Any], boundary: ErrorBoundary, original: Fun
     """
 
     def submit(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        values = boundary.attempt(_values, _FOR_ITEM)
-        if values is None or not _runs_in_threads(self):
+        submitted = boundary.attempt(_with_values, call, self, args, kwargs)
+        if submitted is None:
             return original(self, *args, **kwargs)
-        if args and callable(args[0]):
-            args = (functools.partial(call, values, args[0]), *args[1:])
-        elif callable(kwargs.get("func")):  # `multiprocessing` accepts it by name, too
-            kwargs["func"] = functools.partial(call, values, kwargs["func"])
-        else:
+        args, kwargs, outside = submitted
+        try:
             return original(self, *args, **kwargs)
-        with Inside(_outside()):
-            return original(self, *args, **kwargs)
+        finally:
+            boundary.end(outside.leave)
 
     return submit
+
+
+def _with_values(
+    call: Callable[..., Any], pool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], Inside] | None:
+    """The arguments with the values around the work item, and the empty values for a worker; None to change nothing."""
+    values = _values(_FOR_ITEM)
+    if values is None or not _runs_in_threads(pool):
+        return None
+    if args and callable(args[0]):
+        args = (functools.partial(call, values, args[0]), *args[1:])
+    elif callable(kwargs.get("func")):  # `multiprocessing` accepts it by name, too
+        kwargs = {**kwargs, "func": functools.partial(call, values, kwargs["func"])}
+    else:
+        return None
+    return args, kwargs, Inside(_outside())
 
 
 def _making(boundary: ErrorBoundary, original: Function) -> Function:
     """`multiprocessing.pool.Pool.__init__`, which starts workers and the threads that replace them."""
 
     def init(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        with Inside(boundary.attempt(_outside) or ()):
+        outside = boundary.attempt(_left)
+        try:
             return original(self, *args, **kwargs)
+        finally:
+            if outside is not None:
+                boundary.end(outside.leave)
 
     return init
+
+
+def _left() -> Inside:
+    return Inside(_outside())
 
 
 def _call(function: Callable[..., T], *args: Any) -> T:
@@ -262,8 +321,13 @@ class _Replacements:
     """The names of `ROWS`, replaced now or when their module has been imported, until `undo`."""
 
     def __init__(self) -> None:
-        self._boundary = ErrorBoundary("Propagating into threads failed; the program continues without it there.")
-        self._undo = [when_imported(row[0], functools.partial(self._replace, *row)) for row in ROWS]
+        self._boundary = ErrorBoundary(_CONSEQUENCE)
+        self._undo: list[Undo] = []
+        try:
+            self._undo.extend(when_imported(row[0], functools.partial(self._replace, *row)) for row in ROWS)
+        except BaseException:
+            self.undo()
+            raise
 
     def _replace(
         self,
@@ -287,8 +351,7 @@ class _Replacements:
     def undo(self) -> None:
         """Restore the names, last replaced first. A replacement that is still bound passes calls through."""
         self._boundary.close()
-        while self._undo:
-            self._undo.pop()()
+        undo_all(reversed(self._undo))
 
 
 class _CarrierState:

@@ -9,7 +9,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from torchspan import _dynamo_safety, phase, semconv
@@ -77,11 +77,15 @@ class operators:  # noqa: N801 - it is used as a function is
             return self
         engine = RUNNING.engine
         if engine is not None:
-            event = None
-            if not _is_in_coroutine():
-                event = _dynamo_safety.undisturbed(engine.open, phase.OPERATORS, self._limits())
-            self._open.append((engine, event))
+            begun = engine.guard.call("beginning a block of operators", self._begin, engine, sys._getframe(1))
+            self._open.append((engine, begun))
         return self
+
+    def _begin(self, engine: Engine, frame: FrameType) -> Event | None:
+        if _is_in_coroutine(frame):
+            return None
+        event: Event | None = _dynamo_safety.undisturbed(engine.open, phase.OPERATORS, self._limits())
+        return event
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _tb: TracebackType | None
@@ -90,7 +94,7 @@ class operators:  # noqa: N801 - it is used as a function is
             return
         engine, event = self._open.pop()
         if event is not None:
-            _dynamo_safety.undisturbed(engine.close, event, error)
+            engine.guard.end("ending a block of operators", _dynamo_safety.undisturbed, engine.close, event, error)
 
     def _limits(self) -> dict[str, object]:
         return {
@@ -111,14 +115,8 @@ class operators:  # noqa: N801 - it is used as a function is
         Raises:
             TypeError: It is a coroutine function or a generator function.
         """
-        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError(
-                "torchspan.operators cannot decorate a coroutine function; decorate the function that it calls"
-            )
-        if inspect.isgeneratorfunction(function):
-            raise TypeError(
-                "torchspan.operators cannot decorate a generator function; decorate the function that it calls"
-            )
+        if kind := _suspended_kind(function):
+            raise TypeError(f"torchspan.operators cannot decorate a {kind}; decorate the function that it calls")
 
         @functools.wraps(function)
         def recorded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -136,9 +134,15 @@ class _Refusal:
     is_logged = False
 
 
-def _is_in_coroutine() -> bool:
-    """Whether the block is that of a coroutine. If so, that is logged once."""
-    frame = sys._getframe(2)
+def _suspended_kind(function: Callable[..., object]) -> str:
+    """The kind of a function whose calls can be suspended; empty for others."""
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        return "coroutine function"
+    return "generator function" if inspect.isgeneratorfunction(function) else ""
+
+
+def _is_in_coroutine(frame: FrameType) -> bool:
+    """Whether the block that `frame` enters is that of a coroutine. If so, that is logged once."""
     while frame.f_back is not None and frame.f_globals.get("__name__") == contextlib.__name__:
         frame = frame.f_back
     if not frame.f_code.co_flags & _AWAITS:

@@ -40,17 +40,20 @@ from collections.abc import Callable
 from enum import Enum
 from time import perf_counter
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchspan import _dynamo_safety
+from torchspan._base.errors import FAILED
 from torchspan._base.reading import entries
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.wrap import WrapperFactory, is_called_by, outside
-from torchspan.adapters.run_events import RunCall, RunEvents
+from torchspan.adapters.run_events import RunCall, RunEvent, RunEvents
 from torchspan.engine import Decision, Decisions, RunTally, Verdict
 from torchspan.engine.run_sampling import Roots
 from torchspan.engine.runs import PASS
 from torchspan.probes import Arguments, Runs, Target
+
+_BEGINNING, _ENDING = "beginning a run", "ending a run"
 
 TwoArguments = Callable[[Any, Any], Any]
 
@@ -71,6 +74,21 @@ class RunState(Enum):
     OFFERED = "offered"
     COUNTED = "counted"
     CLOSED = "closed"
+
+
+class _BegunRun(NamedTuple):
+    """A run that has been decided about and has begun.
+
+    Attributes:
+        event: Its event, if it has one.
+        tally: Counts the run, below a span.
+        start_s: When it began, by `time.perf_counter`; 0 for a run that is not timed.
+    """
+
+    call: RunCall
+    event: RunEvent | None
+    tally: RunTally | None = None
+    start_s: float = 0.0
 
 
 class _InState:
@@ -106,7 +124,7 @@ class EngineRuns:
 
     def __init__(self, factory: WrapperFactory, ports: Ports, target: Target, action: Runs, function: Any) -> None:
         engine, phase, arguments = factory.engine, action.phase, action.arguments
-        self._engine, self._action, self._function = engine, action, function
+        self._engine, self._guard, self._action, self._function = engine, engine.guard, action, function
         self._context_of, self._sampling = ports.parents.context, ports.sampling
         self._fresh, self._times = factory.provenance.fresh, engine.run_times[phase]
         self._decisions = Decisions(ports.parents, ports.sampling, phase, self._fresh)
@@ -143,13 +161,7 @@ class EngineRuns:
             roots = in_state.roots
             if roots is not None and roots.draw() >= roots.due:
                 return runs.decide(first, second, is_picked=True)
-            if in_state.run is not original:
-                return in_state.run(first, second)
-            try:
-                return original(first, second)
-            except BaseException as error:
-                runs.failed(first, second, 0.0, error)
-                raise
+            return in_state.run(first, second)
 
         return functools.wraps(self._function)(_with_parameters(observed_run, arguments.names))
 
@@ -197,28 +209,59 @@ class EngineRuns:
         Args:
             is_picked: A number has been drawn, and picks the run.
         """
+        begun = self._guard.begin(_BEGINNING, self._begin, first, second, is_picked)
+        if begun is None or begun is FAILED:
+            return self._original(first, second)
+        try:
+            result = self._original(first, second)
+        except BaseException as error:
+            self._guard.end(_ENDING, self._end_failed, begun, error)
+            raise
+        self._guard.end(_ENDING, self._end, begun, result)
+        return result
+
+    def _begin(self, first: Any, second: Any, is_picked: bool) -> _BegunRun | None:
         call = self._call(first, second)
         if self._is_excluded() or _dynamo_safety.is_symbolic(_values(call.inputs)):
-            return self._original(first, second)
+            return None
         states = self.states  # read before the decision: if anything changes meanwhile, what is remembered is discarded
         decide = functools.partial(self._decisions.decide, call.runner, is_picked=is_picked)
         decision = self._engine.guard.call("deciding about a run", decide)
         if decision is None:
             decision = PASS
         elif decision.verdict is Verdict.RECORD:
-            return self._events.run(call, decision)
+            event = self._events.begin(call, decision)
+            return None if event is None else _BegunRun(call, event)
         elif self._callbacks.countdown is None:
             self._remember(states, call.runner, decision)
+        event = self._event_for_callbacks(call)
+        if decision.verdict is Verdict.SUPPRESS:
+            return None if event is None else _BegunRun(call, event)
+        return _BegunRun(call, event, decision.tally, perf_counter())
 
-        def make_run() -> Any:
-            if decision.verdict is Verdict.SUPPRESS:
-                return self._original(first, second)
-            return self._timed(decision.tally, first, second)
-
+    def _event_for_callbacks(self, call: RunCall) -> RunEvent | None:
         countdown = self._callbacks.countdown
         for _ in (None,) if countdown is None else countdown.passes:  # at most once: one run passes
-            return make_run()
-        return self._events.run_for_callbacks(make_run, call)
+            return None
+        return self._events.begin_for_callbacks(call)
+
+    def _end(self, begun: _BegunRun, result: Any) -> None:
+        duration_s = perf_counter() - begun.start_s
+        try:
+            if begun.start_s:
+                self.count(begun.tally, duration_s)
+        finally:
+            if begun.event is not None:
+                self._events.end(begun.event, result)
+
+    def _end_failed(self, begun: _BegunRun, error: BaseException) -> None:
+        duration_s = perf_counter() - begun.start_s
+        try:
+            if begun.start_s:
+                self._ended(begun.tally, begun.call, duration_s, error)
+        finally:
+            if begun.event is not None:
+                self._events.failed(begun.event, error)
 
     def _remember(self, states: dict[int, _InState], runner: Any, decision: Decision) -> None:
         tally = decision.tally
@@ -232,7 +275,7 @@ class EngineRuns:
         context = self._context_of()
         key = id(context)
         try:
-            in_state.context = weakref.ref(context, lambda _gone: states.pop(key, None))
+            in_state.context = weakref.ref(context, functools.partial(states.pop, key))  # the reference is the default
         except TypeError:  # a context without weak references: each run in it is decided about
             return
         if len(states) >= CONTEXTS_LIMIT:
@@ -242,44 +285,61 @@ class EngineRuns:
     def _state_after(self, decision: Decision) -> _InState | None:
         verdict, tally = decision.verdict, decision.tally
         if verdict is Verdict.SUPPRESS:
-            make_run = functools.partial(self._original)  # not the original itself, whose failures are events
-            return _InState(RunState.SUPPRESSED, make_run)
+            return _InState(RunState.SUPPRESSED, self._original)
         if tally is not None and self._is_operator:
-            return _InState(RunState.COUNTED, self._timing(tally))
+            return _InState(RunState.COUNTED, self._counting(tally))
         if tally is not None or (self._times.wanted and not self._is_operator):
             return None
-        run = self._timing(None) if self._times.wanted else self._original
+        state = RunState.MEASURED if self._times.wanted else RunState.PASSING
+        run = self._timing() if self._times.wanted else self._passing()
         if verdict is Verdict.UNPICKED:
             return _InState(RunState.OFFERED, run, self._sampling.roots)
-        return _InState(RunState.MEASURED if self._times.wanted else RunState.PASSING, run)
+        return _InState(state, run)
 
-    def _timing(self, tally: RunTally | None) -> TwoArguments:
-        """Makes runs of an operator that are timed and, with `tally`, counted. As `_timed`, with fewer calls: each takes 30 ns."""
-        runs, original, tensor, times, guard = self, self._original, self._tensor, self._times, self._engine.guard
+    def _passing(self) -> TwoArguments:
+        """Makes runs of which nothing is recorded but failures, if the policy keeps them."""
+        runs, original, guard = self, self._original, self._guard
+        if not self._sampling.keeps_failed:
+            return original
+
+        def passing(first: Any, second: Any) -> Any:
+            try:
+                return original(first, second)
+            except BaseException as error:
+                guard.finish(_ENDING, runs.failed, first, second, error)
+                raise
+
+        return passing
+
+    def _timing(self, tally: RunTally | None = None) -> TwoArguments:
+        """Makes runs of an operator that are timed and, with `tally`, counted. If one input is a stand-in for data, all are: such a run is decided about."""
+        runs, original, tensor, guard = self, self._original, self._tensor, self._guard
 
         def timed(first: Any, second: Any) -> Any:
-            # If one input is a stand-in for data, all are.
-            has_data = type(first) is list and (not first or type(first[0]) is tensor)
-            if not has_data and _dynamo_safety.is_symbolic(_values(first)):
-                return original(first, second)
-            start = perf_counter()
-            if tally is not None and not (tally.is_open and start < tally.until_s.get(id(second), start)):
+            if not (type(first) is list and (not first or type(first[0]) is tensor)):
                 return runs.decide(first, second)
+            start_s = perf_counter()
             try:
                 result = original(first, second)
             except BaseException as error:
-                runs.ended(tally, first, second, perf_counter() - start, error)
+                guard.finish(_ENDING, runs.failed, first, second, error, tally, start_s)
                 raise
-            duration_s = perf_counter() - start
-            if times.wanted:
-                times.add(duration_s)
-            if tally is not None:
-                tally.durations_s.append(duration_s)
-                if len(tally.durations_s) >= tally.due:
-                    guard.finish("counting a run", tally.sum_up)
+            guard.finish(_ENDING, runs.count, tally, perf_counter() - start_s)
             return result
 
         return timed
+
+    def _counting(self, tally: RunTally) -> TwoArguments:
+        """Makes runs of an operator that are counted below a span."""
+        runs, timed = self, self._timing(tally)
+
+        def counted(first: Any, second: Any) -> Any:
+            start_s = perf_counter()
+            if not (tally.is_open and start_s < tally.until_s.get(id(second), start_s)):
+                return runs.decide(first, second)
+            return timed(first, second)
+
+        return counted
 
     def _is_excluded(self) -> bool:
         """Whether the caller is a library that has a probe of its own."""
@@ -287,41 +347,35 @@ class EngineRuns:
         return bool(excluded) and is_called_by(excluded, outside(sys._getframe(1)))
 
     # --- runs without an event --------------------------------------------------------------------------------
-    def _timed(self, tally: RunTally | None, first: Any, second: Any) -> Any:
-        start = perf_counter()
-        try:
-            result = self._original(first, second)
-        except BaseException as error:
-            self.ended(tally, first, second, perf_counter() - start, error)
-            raise
-        self.ended(tally, first, second, perf_counter() - start)
-        return result
-
-    def ended(
-        self, tally: RunTally | None, first: Any, second: Any, duration_s: float, error: BaseException | None = None
-    ) -> None:
-        """Record the end of a run. Its duration is for the metric, if that is wanted, and for `tally`. A failed one may be an event."""
-        if error is not None and self.failed(first, second, duration_s, error):
-            return
+    def count(self, tally: RunTally | None, duration_s: float, error: BaseException | None = None) -> None:
+        """Record the duration of a run, in seconds: for the metric, if that is wanted, and for `tally`."""
         if self._times.wanted:
             self._times.add(duration_s, None if error is None else type(error))
         if tally is not None and tally.add(duration_s):
             self._engine.guard.finish("counting a run", tally.sum_up)
 
-    def failed(self, first: Any, second: Any, duration_s: float, error: BaseException) -> bool:
-        """Record a failed run as an event after its end. Returns whether it became an event.
+    def failed(
+        self, first: Any, second: Any, error: BaseException, tally: RunTally | None = None, start_s: float = 0.0
+    ) -> None:
+        """Record the end of a run that has failed.
 
         Args:
-            duration_s: 0 where the run was not timed. Reading the clock at each run would cost as much as everything
+            start_s: 0 where the run was not timed. Reading the clock at each run would cost as much as everything
                 else.
         """
+        self._ended(tally, self._call(first, second), perf_counter() - start_s if start_s else 0.0, error)
+
+    def _ended(self, tally: RunTally | None, call: RunCall, duration_s: float, error: BaseException) -> None:
+        """Record a run that has failed as an event after its end, if the policy keeps failed runs, or count it."""
+        if self._keeps(call, error) and self._events.add_failed(call, duration_s, error):
+            return
+        if duration_s:
+            self.count(tally, duration_s, error)
+
+    def _keeps(self, call: RunCall, error: BaseException) -> bool:
         if not self._sampling.keeps_failed or not issubclass(type(error), Exception):
             return False
-        call = self._call(first, second)
-        if self._is_excluded() or _dynamo_safety.is_symbolic(_values(call.inputs)):
-            return False
-        name = "recording a failed run"
-        return self._engine.guard.call(name, self._events.add_failed, call, duration_s, error) is True
+        return not (self._is_excluded() or _dynamo_safety.is_symbolic(_values(call.inputs)))
 
 
 def _values(inputs: Any) -> tuple[Any, ...]:

@@ -126,7 +126,7 @@ class CallRecorder:
         """End the call."""
         if begun is not None and begun is not FAILED:
             observed = call.observed
-            self.engine.guard.finish(self._CALLS, begun.end, self.engine, observed.exception, observed.return_value)
+            self.engine.guard.end(self._CALLS, begun.end, self.engine, observed.exception, observed.return_value)
 
     def fired(self, observer: Any) -> None:
         """Record that an observer fired."""

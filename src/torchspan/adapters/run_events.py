@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torchspan import semconv
@@ -11,7 +10,7 @@ from torchspan._base.by_identity import ByIdentity
 from torchspan._base.errors import guarded
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.engine import Anchor, Audience, Companions, Decision, Event, Observed, Pick, RecordedRun
+from torchspan.engine import Accompanied, Anchor, Audience, Companions, Decision, Event, Observed, Pick, RecordedRun
 from torchspan.probes import Call, Record, Runs, Target
 
 
@@ -30,8 +29,22 @@ class RunCall(NamedTuple):
     kwargs: dict[str, Any]
 
 
+class RunEvent(NamedTuple):
+    """A run that has begun, and its event.
+
+    Attributes:
+        recorded: What companions of the run get; None without companions.
+        accompanied: What they returned.
+    """
+
+    call: RunCall
+    event: Event
+    recorded: RecordedRun | None = None
+    accompanied: Accompanied | None = None
+
+
 class RunEvents:
-    """Makes runs of one observed function as events."""
+    """Makes runs of one observed function events."""
 
     def __init__(self, factory: WrapperFactory, ports: Ports, target: Target, action: Runs, function: Any) -> None:
         self._factory = factory
@@ -45,18 +58,38 @@ class RunEvents:
         self._shapes = ByIdentity[list[str]]()
         """Engine -> the input shapes of its last recorded run."""
 
-    def run(self, call: RunCall, decision: Decision) -> Any:
-        """Make a run that is an event."""
+    def begin(self, call: RunCall, decision: Decision) -> RunEvent | None:
+        """Begin a run that is an event."""
         event = self._open(call, is_first=decision.is_first, pick=decision.pick)
         if event is None:
-            return self._function(*call.args, **call.kwargs)
-        run = self._accompanied(RecordedRun(event, call.runner, call.inputs)) if self._companions else self._function
-        return self._run_in(event, run, call)
+            return None
+        try:
+            if not self._companions:
+                return RunEvent(call, event)
+            run = RecordedRun(event, call.runner, call.inputs)
+            return RunEvent(call, event, run, self._companions.begin(run))
+        except BaseException as interrupt:
+            self._engine.close(event, interrupt)
+            raise
 
-    def run_for_callbacks(self, run: Callable[[], Any], call: RunCall) -> Any:
-        """Make a run by `run`, with an event for user callbacks alone if one of them wants the run."""
+    def begin_for_callbacks(self, call: RunCall) -> RunEvent | None:
+        """Begin a run that is an event for user callbacks alone, if one of them wants it."""
         event = self._open(call, audience=Audience.SUBSCRIBERS)
-        return run() if event is None else self._run_in(event, lambda *_args, **_kwargs: run(), call)
+        return None if event is None else RunEvent(call, event)
+
+    def end(self, begun: RunEvent, result: Any) -> None:
+        """The run has returned."""
+        try:
+            self._end_companions(begun)
+        finally:
+            self._factory.close(self._target, self._record, self._as_call(begun), begun.event, result)
+
+    def failed(self, begun: RunEvent, error: BaseException) -> None:
+        """The run has raised."""
+        try:
+            self._end_companions(begun)
+        finally:
+            self._factory.close_failed(self._target, self._record, self._as_call(begun), begun.event, error)
 
     def add_failed(self, call: RunCall, duration_s: float, error: BaseException) -> bool:
         """Record a run that has failed. Returns whether it became an event."""
@@ -69,20 +102,13 @@ class RunEvents:
             self._engine.close(event, error)
         return event is not None
 
-    def _run_in(self, event: Event, run: Callable[..., Any], call: RunCall) -> Any:
-        return self._factory.run(self._target, self._record, run, Call(None, call.args, call.kwargs), event)
+    def _end_companions(self, begun: RunEvent) -> None:
+        if begun.recorded is not None and begun.accompanied is not None:
+            self._companions.end(begun.accompanied, begun.recorded)
 
-    def _accompanied(self, recorded: RecordedRun) -> Callable[..., Any]:
-        function, companions = self._function, self._companions
-
-        def run(*args: Any, **kwargs: Any) -> Any:
-            accompanied = companions.begin(recorded)
-            try:
-                return function(*args, **kwargs)
-            finally:
-                companions.end(accompanied, recorded)
-
-        return run
+    @staticmethod
+    def _as_call(begun: RunEvent) -> Call:
+        return Call(None, begun.call.args, begun.call.kwargs)
 
     def _open(self, call: RunCall, *, is_first: bool = False, pick: Pick | None = None, **how: Any) -> Event | None:
         facts = self._facts(call, is_first) or {}

@@ -23,6 +23,7 @@ from torchspan.engine.run_tally import RunTally
 from torchspan.engine.run_times import RunTimes, RunTotals
 from torchspan.engine.runs import (
     FOR_ITSELF,
+    Accompanied,
     BegunCall,
     Companion,
     Companions,
@@ -45,6 +46,7 @@ __all__ = [
     "DETACHED",
     "FOR_ITSELF",
     "RUNNING",
+    "Accompanied",
     "ActiveWork",
     "Anchor",
     "Attributes",

@@ -92,8 +92,8 @@ class Engine:
         """Open no more events. Open events still end, and events that wait are completed."""
         self.active = False
         self.flush()
-        actions, self._at_stop = self._at_stop, []
-        undo_all(reversed(actions))
+        undo_all(reversed(self._at_stop))
+        self._at_stop.clear()
 
     # --- events -----------------------------------------------------------------------------------------------
     @property
@@ -151,18 +151,9 @@ class Engine:
         if opened is None:
             return None
         event, callbacks, observers = opened
-        state: EventState = event.state
         try:
             self._busy.now = True
-            if not state.for_subscribers and not self._pipeline.is_suppressed():
-                for member in self._members[phase]:
-                    context = member.begin(event)
-                    if context is not FAILED:
-                        state.members.append((member, context))
-            if callbacks:
-                state.record = RecordFunction._of_event(event, self.registry)
-                _begin(state, callbacks, state.record)
-            _begin(state, observers, event)
+            self.guard.finish(OPENING, self._begin, event, callbacks, observers)
         except BaseException as interrupt:  # of the program or of a policy: what has started is closed before it passes
             if event.placement.is_current:
                 self._current.set(event)  # so that `close` leaves what has been made current here
@@ -173,6 +164,19 @@ class Engine:
         if event.placement.is_current:
             self._current.set(event)
         return event
+
+    def _begin(self, event: Event, callbacks: Sequence[Subscriber], observers: Sequence[Subscriber]) -> None:
+        """Start what runs around the event."""
+        state: EventState = event.state
+        if not state.for_subscribers and not self._pipeline.is_suppressed():
+            for member in self._members[event.phase]:
+                context = member.begin(event)
+                if context is not FAILED:
+                    state.members.append((member, context))
+        if callbacks:
+            state.record = RecordFunction._of_event(event, self.registry)
+            _begin(state, callbacks, state.record)
+        _begin(state, observers, event)
 
     def _run_before_next(self) -> None:
         for _ in range(len(self._before_next)):
@@ -242,28 +246,45 @@ class Engine:
         Raises:
             Exception: An exception of a user's callback that its policy rethrows, after everything else has run.
         """
-        state: EventState = event.state
-        is_here = bool(self.guard.finish("closing an event", self._settle, event, error, result, at_ns) is True)
-        was_busy, self._busy.now = self._busy.now, True
         try:
-            _finish(state)
+            self._close(event, error, result, at_ns)
+        except BaseException:  # of the program, at any point: what is left to do is done before it passes
+            self._close(event, error, result, at_ns)
+            raise
+
+    def _close(self, event: Event, error: BaseException | None, result: Any, at_ns: int | None) -> None:
+        """What `close` does. A second call continues where an interrupt ended the first one."""
+        state: EventState = event.state
+        was_busy = self._busy.now
+        try:
+            if not state.is_settled:
+                self.guard.end("closing an event", self._settle, event, error, result, at_ns)
+            self._busy.now = True
+            try:
+                _finish(state)
+            finally:
+                self._leave(event, error)
         finally:
-            if is_here:
-                for member, context in reversed(state.members):
-                    member.leave(event, context)
-            if state.deferral is None or error is not None:
-                self._complete(event)
-            else:
-                self._waiting.add(event)
-                if state.deferral.facts is not None:  # another thread may have completed it before the event waited
-                    self.complete(event)
             self._busy.now = was_busy
             event.error = None
             event.observed = None
             state.record = None
 
-    def _settle(self, event: Event, error: BaseException | None, result: Any, at_ns: int | None) -> bool:
-        """Record the end. Returns whether the event was current here."""
+    def _leave(self, event: Event, error: BaseException | None) -> None:
+        """Leave the context of the event, and complete it unless it waits for its deferral."""
+        state: EventState = event.state
+        if state.was_here:
+            for member, context in reversed(state.members):
+                member.leave(event, context)
+        if state.deferral is None or error is not None:
+            self._complete(event)
+        else:
+            self._waiting.add(event)
+            if state.deferral.facts is not None:  # another thread may have completed it before the event waited
+                self.complete(event)
+
+    def _settle(self, event: Event, error: BaseException | None, result: Any, at_ns: int | None) -> None:
+        """Record the end."""
         state: EventState = event.state
         event.is_open = False
         now_ns = event.anchor.now_ns()
@@ -272,8 +293,8 @@ class Engine:
         event.end_ns = now_ns if at_ns is None else max(event.start_ns, min(at_ns, now_ns))
         if event.root.running is event:
             event.root.running = event.parent
-        is_here = event.placement.is_current and self._is_here(event)
-        if is_here:
+        if event.placement.is_current and self._is_here(event):
+            state.was_here = True
             self._current.set(event.parent)
         if error is not None:
             self._note_error(event, error)
@@ -283,7 +304,7 @@ class Engine:
             event.observed.ended(error, result)
         if state.record is not None:
             state.record.error = event.error
-        return is_here
+        state.is_settled = True
 
     def _is_here(self, event: Event) -> bool:
         """Whether the event is open in this context: abandoned work is collected, and its event closed, in any context."""

@@ -269,10 +269,12 @@ class EventState:
         for_subscribers: The pipeline does not receive the event, and for nesting it does not exist.
         child_error: Identity of the last exception that ended an event inside.
         deferral: Completes the event after it has been closed.
+        was_here, is_settled: Where it is closed: whether it was current there, and whether its end is recorded.
     """
 
     __slots__ = (
-        "child_error", "deferral", "for_subscribers", "members", "opens_tree", "record", "subscribers", "tree",
+        "child_error", "deferral", "for_subscribers", "is_settled", "members", "opens_tree", "record", "subscribers",
+        "tree", "was_here",
     )  # fmt: skip
 
     def __init__(self, tree: Tree | None, *, opens_tree: bool, for_subscribers: bool) -> None:
@@ -284,3 +286,5 @@ class EventState:
         self.for_subscribers = for_subscribers
         self.child_error: int | None = None
         self.deferral: Deferral | None = None
+        self.was_here = False
+        self.is_settled = False

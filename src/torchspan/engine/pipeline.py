@@ -64,7 +64,7 @@ class Member:
     def leave(self, event: Event, context: Any) -> None:
         """Leave the context in which the event is current."""
         if self.callback.leave is not None:
-            self.guard.finish(self.callback.name, self.callback.leave, event, context)
+            self.guard.end(self.callback.name, self.callback.leave, event, context)
 
     def finish(self, event: Event, context: Any) -> None:
         """Run the end of a start that ran, also if the callback has been disabled since."""

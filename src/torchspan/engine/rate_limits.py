@@ -9,6 +9,7 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Hashable
+from functools import partial
 from typing import Any
 
 PER_SECOND = 10
@@ -86,7 +87,7 @@ class RateLimits:
         if window is not None:
             return window
         try:
-            owner: Any = weakref.ref(thing, lambda _gone: self._windows.pop(key, None))
+            owner: Any = weakref.ref(thing, partial(self._windows.pop, key))  # the reference is the default
         except TypeError:  # no weak references: a later object at its address may be mistaken for it
             if len(self._unreferable) >= UNREFERABLE_LIMIT:
                 self._unreferable.clear()

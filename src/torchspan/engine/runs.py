@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -246,13 +247,20 @@ class Companions:
         return bool(self._named)
 
     def begin(self, run: RecordedRun) -> Accompanied:
-        """Begin them immediately before a run."""
-        begin = self._guard.begin
-        return [(name, companion, begin(name, companion.begin, run)) for name, companion in self._named]
+        """Begin them immediately before a run. What an interrupt stops has ended when it passes."""
+        accompanied: Accompanied = []
+        try:
+            for name, companion in self._named:
+                accompanied.append((name, companion, self._guard.begin(name, companion.begin, run)))
+        except BaseException:
+            self.end(accompanied, run)
+            raise
+        return accompanied
 
     def end(self, accompanied: Accompanied, run: RecordedRun) -> None:
-        """End them immediately after the run."""
-        for name, companion, token in reversed(accompanied):
+        """End them immediately after the run. A second call ends those that an interrupt left."""
+        while accompanied:
+            name, companion, token = accompanied.pop()
             if token is not FAILED:
                 self._guard.finish(name, companion.end, token, run)
 
@@ -270,7 +278,7 @@ class FreshObjects:
         """`runner` has just been made. Its next run is its first."""
         key = id(runner)
         try:
-            self.waiting[key] = weakref.ref(runner, lambda _gone: self.waiting.pop(key, None))
+            self.waiting[key] = weakref.ref(runner, partial(self.waiting.pop, key))  # the reference is the default
         except TypeError:  # no weak references: if it never runs, a later object at its address may be mistaken for it
             if len(self.waiting) < UNREFERABLE_LIMIT:
                 self.waiting[key] = None

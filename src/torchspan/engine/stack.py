@@ -97,9 +97,7 @@ class EventStack:
                 for begun in [begun for begun in reversed(self._open) if _is_inside(begun.event, ended.event)]:
                     self._close_incomplete(begun)
                 ended.event.additions.update(facts or {})
-            self._open.remove(ended)
-            if ended.event is not None:
-                self._engine.close(ended.event, error, at_ns=at_ns)
+            self._close(ended, error, at_ns)
             return ended.event
 
     def close(self) -> None:
@@ -109,10 +107,21 @@ class EventStack:
                 self._close_incomplete(self._open[-1])
 
     def _close_incomplete(self, begun: _OpenKey) -> None:
-        self._open.remove(begun)
         if begun.event is not None:
             begun.event.is_incomplete = True
-            self._engine.close(begun.event)
+        self._close(begun)
+
+    def _close(self, begun: _OpenKey, error: BaseException | None = None, at_ns: int | None = None) -> None:
+        event = begun.event
+        try:
+            if event is not None:
+                self._engine.close(event, error, at_ns=at_ns)
+        except BaseException:
+            if event is not None:
+                self._engine.close(event, error, at_ns=at_ns)  # what an interrupt left undone
+            raise
+        finally:
+            self._open.remove(begun)
 
 
 class ThreadStacks:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
@@ -131,7 +130,7 @@ class ObservableSite:
         self.is_observed = False
         self.changed()
 
-    def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> ObservedCall | None:
+    def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], resumes: bool = False) -> ObservedCall | None:
         """A call begins; None where no event of it is wanted.
 
         Args:
@@ -159,7 +158,7 @@ class ObservedCall:
         resumes: It is the call of a generator, whose body is left and entered again.
     """
 
-    __slots__ = ("_begun", "_recorder", "observed", "resumes", "site")
+    __slots__ = ("_begun", "_has_notified", "_recorder", "observed", "resumes", "site")
 
     def __init__(self, site: ObservableSite, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool) -> None:
         self.site = site
@@ -167,6 +166,7 @@ class ObservedCall:
         self.observed = Observed(site.function, args, kwargs)
         self._recorder: Recorder | None = None
         self._begun: Any = None
+        self._has_notified = False
 
     def start(self) -> None:
         """Run what runs before the call."""
@@ -181,27 +181,28 @@ class ObservedCall:
             raise
 
     def finish(self, error: BaseException | None, result: Any) -> None:
-        """Run what runs after the call, which raised `error` or returned `result`."""
+        """Run what runs after the call, which raised `error` or returned `result`. A second call does what an interrupt left undone."""
         self.observed.ended(error, result)
         try:
-            self._notify(self.site.post)
+            if not self._has_notified:
+                self._has_notified = True
+                self._notify(self.site.post)
         finally:
             self._end(error, result)
 
     def _end(self, error: BaseException | None, result: Any) -> None:
         self.observed.ended(error, result)
-        recorder, self._recorder = self._recorder, None
-        if recorder is not None:
-            recorder.end(self, self._begun)
+        if self._recorder is not None:
+            self._recorder.end(self, self._begun)
+            self._recorder = None
 
     def _notify(self, observer: PartObserver[Any]) -> None:
         if observer.is_heard:
             observer.notify(ObserveContext._of(self.observed))
 
     @staticmethod
-    def _inside() -> AbstractContextManager[None]:
+    def _enter() -> None:
         """Nothing is different while the body of a generator runs."""
-        return nullcontext()
 
 
 class _Decorator(Protocol):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 from torchspan import _dynamo_safety
+from torchspan._base.boundaries import rethrow
 from torchspan._base.errors import ErrorPolicy
 from torchspan.observers._added import Added, AddedCallbacks
 from torchspan.observers._checks import checked_policy, checked_scope
@@ -187,11 +188,7 @@ def _call_one(added: Added, args: tuple[Any, ...], kwargs: dict[str, Any], failu
 
 
 def _raise_first(failures: list[BaseException]) -> NoReturn:
-    first = next((failure for failure in failures if not issubclass(type(failure), Exception)), failures[0])
-    try:
-        raise first
-    finally:
-        del first
+    rethrow(next((failure for failure in failures if not issubclass(type(failure), Exception)), failures[0]))
 
 
 class PartObserver(Observer[C]):

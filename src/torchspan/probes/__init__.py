@@ -17,7 +17,7 @@ from torchspan.probes._actions import (
     Tap,
     phases_of,
 )
-from torchspan.probes._call import RAISED, Call, signature_of
+from torchspan.probes._call import RAISED, Call, Signature, signature_of
 from torchspan.probes._probe import (
     SUPPORTED,
     CustomOperator,
@@ -53,6 +53,7 @@ __all__ = [
     "Record",
     "Runs",
     "Shares",
+    "Signature",
     "Step",
     "Tally",
     "Tap",

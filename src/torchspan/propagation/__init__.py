@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as context_api
 
-from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.boundaries import ErrorBoundary, undo_all
 from torchspan._base.forks import uncut
 from torchspan._base.import_hooks import Undo, when_imported
 from torchspan._base.patching import Function, Patches
@@ -72,44 +72,47 @@ def install(
     """
     carries = _always if run is None else run.carries
     boundary, carrier = ErrorBoundary(CONSEQUENCE), CurrentContext(carries)
-    threads.add(carrier)  # first, so that its replacements of pools' methods lie below those made here
     undo: list[Undo] = [partial(threads.remove, carrier)]
-    is_alone = run is not None and run.is_alone
-    if not is_alone and not {"TRACEPARENT", "BAGGAGE", "OTEL_PROPAGATORS"}.isdisjoint(os.environ):
-        from torchspan.propagation import _start_up
 
-        undo.append(_start_up.install(boundary, as_parent=as_parent))
+    def stop() -> None:
+        boundary.close()
+        undo_all(reversed(undo))
 
     def processes(module: ModuleType) -> Undo:
         from torchspan.propagation import _processes
 
         return _processes.install(boundary, module, resume, exports, carries, as_parent=as_parent)
 
-    for module, holder, name, make in ROWS:
-        undo.append(_when_imported(boundary, module, partial(_replace, boundary, carries, holder, name, make)))
-    if run is not None:
-        below = partial(_replace_popen, boundary, run)
-        undo.append(_when_imported(boundary, "subprocess", below))
-    undo.append(_when_imported(boundary, "multiprocessing.process", processes))
+    try:
+        threads.add(carrier)  # first, so that its replacements of pools' methods lie below those made here
+        is_alone = run is not None and run.is_alone
+        if not is_alone and not {"TRACEPARENT", "BAGGAGE", "OTEL_PROPAGATORS"}.isdisjoint(os.environ):
+            from torchspan.propagation import _start_up
 
-    def stop() -> None:
-        boundary.close()
-        while undo:
-            undo.pop()()
-
+            undo.append(_start_up.install(boundary, as_parent=as_parent))
+        for module, holder, name, make in ROWS:
+            undo.append(_when_imported(boundary, module, partial(_replace, boundary, carries, holder, name, make)))
+        if run is not None:
+            below = partial(_replace_popen, boundary, run)
+            undo.append(_when_imported(boundary, "subprocess", below))
+        undo.append(_when_imported(boundary, "multiprocessing.process", processes))
+    except BaseException:
+        stop()
+        raise
     return stop
 
 
 def _replace_popen(boundary: ErrorBoundary, run: RunProcess, module: ModuleType) -> Undo:
     def popen(original: Function) -> Function:
         def start(*args: Any, **kwargs: Any) -> None:
-            if not boundary.is_open or not context_api.get_current():
-                original(*args, **kwargs)
-                return
+            in_context = boundary.attempt(load) if boundary.is_open and context_api.get_current() else None
+            (in_context or original)(*args, **kwargs)
+
+        def load() -> Function:
             with uncut():
                 from torchspan.propagation import _below_run
 
-            _below_run.popen(boundary, run, original)(*args, **kwargs)
+            return _below_run.popen(boundary, run, original)
 
         return start
 
@@ -150,7 +153,7 @@ def _loaded_when_needed(
 
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal replacement
-        if not boundary.is_open or not context_api.get_current() or not carries():
+        if not boundary.is_open or not context_api.get_current() or not boundary.attempt(carries):
             return original(*args, **kwargs)
         if replacement is None:
             replacement = boundary.attempt(load) or original

@@ -56,12 +56,12 @@ _ATTACHED = CurrentContext()
 
 
 def inside(context: Context) -> Inside:
-    """A context manager in which `context` is the current one."""
+    """Make `context` the current one, until the result's `leave`."""
     return Inside([(_ATTACHED, context)])
 
 
 def outside() -> Inside:
-    """A context manager in which the current context is empty. Long-lived workers are started in it."""
+    """Make the current context empty, until the result's `leave`. Long-lived workers are started in it."""
     return inside(CurrentContext.outside)
 
 

@@ -14,8 +14,11 @@ from opentelemetry import context as context_api
 from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.patching import Function
 from torchspan._base.reading import is_a
+from torchspan._context.threads import Inside
 from torchspan.propagation import _carrier
-from torchspan.propagation._context import inside, outside
+from torchspan.propagation._context import CONSEQUENCE, inside, outside
+
+_WORKER = ErrorBoundary(CONSEQUENCE)
 
 
 def item(boundary: ErrorBoundary, original: Function) -> Function:
@@ -26,21 +29,23 @@ def item(boundary: ErrorBoundary, original: Function) -> Function:
         if payload is None:
             return original(self, *args, **kwargs)
         if args:
-            args = (payload, *args[1:])
-        else:
-            kwargs["func"] = payload
-        with outside():
-            return original(self, *args, **kwargs)
+            return start(self, payload, *args[1:], **kwargs)
+        return start(self, **{**kwargs, "func": payload})
 
+    start = workers(boundary, original)
     return method
 
 
-def workers(_boundary: ErrorBoundary, original: Function) -> Function:
+def workers(boundary: ErrorBoundary, original: Function) -> Function:
     """The replacement of a method that starts long-lived workers."""
 
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        with outside():
+        left = boundary.attempt(outside)
+        try:
             return original(self, *args, **kwargs)
+        finally:
+            if left is not None:
+                boundary.end(left.leave)
 
     return method
 
@@ -66,8 +71,15 @@ class ItemPayload:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function in its context."""
-        with inside(_carrier.unpack(self._carrier)):
+        entered = _WORKER.attempt(self._enter)
+        try:
             return self._function(*args, **kwargs)
+        finally:
+            if entered is not None:
+                _WORKER.end(entered.leave)
+
+    def _enter(self) -> Inside:
+        return inside(_carrier.unpack(self._carrier))
 
 
 def _runs_in_threads(pool: Any) -> bool:

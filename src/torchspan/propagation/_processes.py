@@ -25,7 +25,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span
 
 from torchspan._base import reading
-from torchspan._base.boundaries import ErrorBoundary, log_failure
+from torchspan._base.boundaries import ErrorBoundary, failed
 from torchspan._base.forks import renewed, uncut
 from torchspan._base.import_hooks import Undo
 from torchspan._base.logs import Log
@@ -186,15 +186,19 @@ def install(
 
 def _start(boundary: ErrorBoundary, payload: Callable[[], ProcessPayload], original: Function) -> Function:
     def start(self: Any, *args: Any, **kwargs: Any) -> Any:
-        config: Any = reading.instance_dict(self).get("_config")
-        packed = boundary.attempt(payload) if type(config) is dict and _same_interpreter() else None
-        if packed is None:
-            return original(self, *args, **kwargs)
-        config[KEY] = packed
+        config: Any = boundary.attempt(pack, self)
         try:
             return original(self, *args, **kwargs)
         finally:
-            config.pop(KEY, None)
+            if config is not None:
+                config.pop(KEY, None)
+
+    def pack(process: Any) -> Any:
+        config: Any = reading.instance_dict(process).get("_config")
+        if type(config) is not dict or not _same_interpreter():
+            return None
+        config[KEY] = payload()
+        return config
 
     return start
 
@@ -255,7 +259,7 @@ def _unpickled(carrier: dict[str, str], liveness: Liveness | None, resume: bytes
         pickle.loads(resume)()  # noqa: S301 - written by the process that started this one
         _attach(payload)
     except Exception:
-        log_failure("Failed to enable torchspan in a child process, which continues untraced.")
+        failed("Failed to enable torchspan in a child process, which continues untraced.")
     return payload
 
 

@@ -7,12 +7,18 @@ import functools
 import inspect
 import types
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
-from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from torchspan._base.errors import FAILED, PROCESS_GUARD
 from torchspan.subscribers.interest import Gate
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+_BEGINNING, _ENDING = "beginning a recorded call", "ending a recorded call"
+_ENTERING = "entering the body of a recorded generator"
 
 _OF_DYNAMO = ("_torchdynamo_", "get_compiler_config")
 """Attributes with which Dynamo marks a function, which apply to that function alone."""
@@ -21,14 +27,14 @@ _OF_DYNAMO = ("_torchdynamo_", "get_compiler_config")
 class Opened(Protocol):
     """A call that is recorded and has not ended."""
 
-    def _inside(self) -> AbstractContextManager[None]:
-        """Around each step of a generator's body."""
+    def _enter(self) -> Callable[[], object] | None:
+        """A step of a generator's body begins. Returns what runs at its end; None for nothing."""
 
 
 class Site(Protocol):
     """Records the calls of one function."""
 
-    def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> Any:
+    def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], resumes: bool = False) -> Any:
         """A call begins. Returns an `Opened`, or None if no callback runs for it.
 
         Args:
@@ -123,16 +129,43 @@ _FLAGS_ARE_MARKS = _before_generator(lambda: None, None, Gate())() is None
 """Whether the interpreter uses the code and ignores the flags. Python 3.10 makes a generator because of the flag."""
 
 
+class _InBody:
+    """Around a step of a generator's body. record: None for a call that is not recorded."""
+
+    __slots__ = ("_leave", "_record")
+
+    def __init__(self, record: Opened | None) -> None:
+        self._record = record
+        self._leave: Callable[[], object] | None = None
+
+    def __enter__(self) -> None:
+        if self._record is not None:
+            self._leave = PROCESS_GUARD.call(_ENTERING, self._record._enter)
+
+    def __exit__(self, *_exception: object) -> None:
+        if self._leave is not None:
+            PROCESS_GUARD.end(_ENTERING, self._leave)
+
+
+def _begun(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], resumes: bool = False) -> Any:
+    begun = PROCESS_GUARD.begin(_BEGINNING, site._begun, args, kwargs, resumes)
+    return None if begun is FAILED else begun
+
+
+def _ended(site: Site, record: Any, error: BaseException | None = None, result: Any = None) -> None:
+    PROCESS_GUARD.end(_ENDING, site._ended, record, error, result)
+
+
 def _observe(function: Callable[..., Any], site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    record = site._begun(args, kwargs)
+    record = _begun(site, args, kwargs)
     if record is None:
         return function(*args, **kwargs)
     try:
         result = function(*args, **kwargs)
     except BaseException as error:
-        site._ended(record, error)
+        _ended(site, record, error)
         raise
-    site._ended(record, None, result)
+    _ended(site, record, None, result)
     return result
 
 
@@ -151,17 +184,15 @@ def _of_function(function: Any, site: Site, gate: Gate) -> Any:
 
 def _of_coroutine(function: Any, site: Site, gate: Gate) -> Any:
     async def recorded(*args: Any, **kwargs: Any) -> Any:
-        if gate.countdown is None:
-            return await function(*args, **kwargs)
-        record = site._begun(args, kwargs)
+        record = None if gate.countdown is None else _begun(site, args, kwargs)
         if record is None:
             return await function(*args, **kwargs)
         try:
             result = await function(*args, **kwargs)
         except BaseException as error:
-            site._ended(record, error)
+            _ended(site, record, error)
             raise
-        site._ended(record, None, result)
+        _ended(site, record, None, result)
         return result
 
     return recorded
@@ -169,15 +200,15 @@ def _of_coroutine(function: Any, site: Site, gate: Gate) -> Any:
 
 def _of_generator(function: Any, site: Site, gate: Gate) -> Any:
     def recorded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        record = None if gate.countdown is None else site._begun(args, kwargs, resumes=True)
+        record = None if gate.countdown is None else _begun(site, args, kwargs, resumes=True)
         if record is None:
             return (yield from function(*args, **kwargs))
         try:
-            result = yield from _resumed(function(*args, **kwargs), record)
+            result = yield from _Steps(function(*args, **kwargs), record)
         except BaseException as error:
-            site._ended(record, error)
+            _ended(site, record, error)
             raise
-        site._ended(record, None, result)
+        _ended(site, record, None, result)
         return result
 
     return recorded
@@ -186,56 +217,99 @@ def _of_generator(function: Any, site: Site, gate: Gate) -> Any:
 _of_awaitable_generator = _marked(_of_generator, inspect.CO_ITERABLE_COROUTINE)  # what `types.coroutine` made
 
 
-def _resumed(generator: Generator[Any, Any, Any], record: Opened) -> Generator[Any, Any, Any]:
-    """As `yield from generator`, each step of which runs inside the range."""
-    step, argument = generator.send, None
-    while True:
-        with record._inside():
-            try:
-                value = step(argument)
-            except StopIteration as stop:
-                return stop.value
-        try:
-            step, argument = generator.send, (yield value)
-        except GeneratorExit:
-            with record._inside():
-                generator.close()
-            raise
-        except BaseException as error:  # thrown in by the consumer: the generator's to handle
-            step, argument = generator.throw, error
+class _Steps:
+    """A generator of the program for `yield from`, each step of which runs inside the range."""
+
+    __slots__ = ("_generator", "_record")
+
+    def __init__(self, generator: Generator[Any, Any, Any], record: Opened) -> None:
+        self._generator = generator
+        self._record = record
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        """As the generator's."""
+        with _InBody(self._record):
+            return self._generator.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """As the generator's: what the consumer throws in is for the generator to handle."""
+        with _InBody(self._record):
+            return self._generator.throw(*error)
+
+    def close(self) -> None:
+        """As the generator's."""
+        with _InBody(self._record):
+            self._generator.close()
 
 
 def _of_async_generator(function: Any, site: Site, gate: Gate) -> Any:
     async def recorded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        record = None if gate.countdown is None else site._begun(args, kwargs, resumes=True)
-        generator = function(*args, **kwargs)
-        step, argument, failure = generator.asend, None, None
-        try:
-            while True:
+        record = None if gate.countdown is None else _begun(site, args, kwargs, resumes=True)
+        steps = _AsyncSteps(function(*args, **kwargs), record)
+        with _Ending(site, record):
+            while await steps.advance():
                 try:
-                    value = await _step(step, argument, record)
-                except StopAsyncIteration:
-                    return
-                try:
-                    step, argument = generator.asend, (yield value)
-                except GeneratorExit:
-                    await _step(lambda _none: generator.aclose(), None, record)
-                    raise
-                except BaseException as error:  # thrown in by the consumer: the generator's to handle
-                    step, argument = generator.athrow, error
-        except BaseException as error:
-            failure = error
-            raise
-        finally:
-            if record is not None:
-                site._ended(record, failure)
-            del failure
+                    steps.send((yield steps.value))
+                except BaseException as error:
+                    await steps.throw(error)
 
     return recorded
 
 
-async def _step(step: Callable[[Any], Any], argument: Any, record: Opened | None) -> Any:
-    if record is None:
-        return await step(argument)
-    with record._inside():
-        return await step(argument)
+class _Ending:
+    """A context manager that ends a recorded call with what it raises."""
+
+    __slots__ = ("_record", "_site")
+
+    def __init__(self, site: Site, record: Opened | None) -> None:
+        self._site = site
+        self._record = record
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if self._record is not None:
+            _ended(self._site, self._record, error)
+
+
+class _AsyncSteps:
+    """An asynchronous generator of the program, each step of which runs inside the range.
+
+    value: what the last step has yielded.
+    """
+
+    __slots__ = ("_generator", "_next", "_record", "value")
+
+    def __init__(self, generator: AsyncGenerator[Any, Any], record: Opened | None) -> None:
+        self._generator = generator
+        self._record = record
+        self.value: Any = None
+        self.send(None)
+
+    async def advance(self) -> bool:
+        """Make the next step. Returns whether it has yielded a value."""
+        try:
+            with _InBody(self._record):
+                self.value = await self._next()
+        except StopAsyncIteration:
+            return False
+        return True
+
+    def send(self, value: Any) -> None:
+        """Have the next step get `value`."""
+        self._next = functools.partial(self._generator.asend, value)
+
+    async def throw(self, error: BaseException) -> None:
+        """Have the next step raise `error`, which the consumer has thrown in. Closed by the consumer, there is none."""
+        if isinstance(error, GeneratorExit):
+            with _InBody(self._record):
+                await self._generator.aclose()
+            raise error
+        self._next = functools.partial(self._generator.athrow, error)

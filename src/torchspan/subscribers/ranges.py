@@ -113,6 +113,21 @@ def _name_of(function: Any) -> str:
     return reading.function_name(getattr(function, "__func__", function))
 
 
+_USUAL = (tuple, -1, 0, -1, None)
+
+
+def _check(
+    inputs: object, sequence_nr: object, forward_thread_id: object, debug_handle: object, operator_name: object
+) -> None:
+    """Raise TypeError for an argument of the wrong type."""
+    check_tuple("inputs", inputs)
+    check_integer("sequence_nr", sequence_nr)
+    check_integer("forward_thread_id", forward_thread_id)
+    check_integer("debug_handle", debug_handle)
+    if operator_name is not None and not isinstance(operator_name, str):
+        raise TypeError(f"operator_name must be a str or None, not {operator_name!r}")
+
+
 class RecordedRange:
     """A range that `record_function` made: a context manager, and a decorator.
 
@@ -132,7 +147,7 @@ class RecordedRange:
     """
 
     __slots__ = (
-        "_debug_handle", "_forward_thread_id", "_inputs", "_interest", "_name", "_open", "_operator_name", "_sequence_nr",
+        "_inputs", "_interest", "_name", "_numbers", "_open", "_operator_name",
     )  # fmt: skip
 
     def __init__(
@@ -145,19 +160,11 @@ class RecordedRange:
         debug_handle: int = -1,
         operator_name: str | None = None,
     ) -> None:
-        if inputs.__class__ is not tuple:
-            check_tuple("inputs", inputs)
-        if sequence_nr != -1 or forward_thread_id or debug_handle != -1:
-            check_integer("sequence_nr", sequence_nr)
-            check_integer("forward_thread_id", forward_thread_id)
-            check_integer("debug_handle", debug_handle)
-        if operator_name is not None and not isinstance(operator_name, str):
-            raise TypeError(f"operator_name must be a str or None, not {operator_name!r}")
+        if (inputs.__class__, sequence_nr, forward_thread_id, debug_handle, operator_name) != _USUAL:
+            _check(inputs, sequence_nr, forward_thread_id, debug_handle, operator_name)
         self._name = name
         self._inputs = inputs
-        self._sequence_nr = sequence_nr
-        self._forward_thread_id = forward_thread_id
-        self._debug_handle = debug_handle
+        self._numbers = sequence_nr, forward_thread_id, debug_handle
         self._operator_name = operator_name
         self._open: list[RecordFunction | None] | None = None
         self._interest = _USER if scope is _USER_SCOPE or _dynamo_safety.is_tracing() else _fired(scope)
@@ -166,7 +173,8 @@ class RecordedRange:
     def __enter__(self) -> Self:
         if _dynamo_safety.is_tracing():
             return self
-        record = None if self._interest.countdown is None else self._begun(self._inputs, {})
+        is_wanted = self._interest.countdown is not None
+        record = PROCESS_GUARD.call(_STARTING, self._begun, self._inputs, {}) if is_wanted else None
         if record is not None or self._open is not None:
             self._open = [*(self._open or ()), record]
         return self
@@ -178,7 +186,7 @@ class RecordedRange:
             record = self._open.pop()
             self._open = self._open or None  # what is traced may be guarded by it: None wherever nothing is open
             if record is not None:
-                self._ended(record, error)
+                PROCESS_GUARD.end(_ENDING, self._ended, record, error)
 
     @property
     def record(self) -> RecordFunction | None:
@@ -224,30 +232,27 @@ class RecordedRange:
         return wrapped(function, site, self._interest)
 
     # --- a range ----------------------------------------------------------------------------------------------
-    def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> RecordFunction | None:
-        """Start a range if a callback runs for it; never fails the program."""
+    def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], resumes: bool = False) -> RecordFunction | None:
+        """Start a range if a callback runs for it."""
         if not resumes and REGISTRY.is_quiet(self._interest):
             return None
         if _dynamo_safety.is_symbolic((*args, *kwargs.values()) if kwargs else args):
             return None
-        begun: RecordFunction | None = _dynamo_safety.undisturbed(
-            PROCESS_GUARD.call, _STARTING, self._begin, args, kwargs, resumes
-        )
+        begun: RecordFunction | None = _dynamo_safety.undisturbed(self._begin, args, kwargs, resumes)
         return begun
 
     def _begin(self, args: tuple[Any, ...], kwargs: dict[str, Any], resumes: bool) -> RecordFunction | None:
         record = RecordFunction._opened(self._interest, resumes=resumes)
         if record is not None and record.is_active:
-            record.forward_thread_id = self._forward_thread_id
-            record.debug_handle = self._debug_handle
+            sequence_nr, record.forward_thread_id, record.debug_handle = self._numbers
             record.operator_name = self._operator_name
-            record._start(self._name, args, kwargs, self._sequence_nr)
+            record._start(self._name, args, kwargs, sequence_nr)
         return record
 
     @staticmethod
     def _ended(record: RecordFunction, error: BaseException | None = None, outputs: Any = _NONE) -> None:
         """End the range: it raised `error`, or `outputs` came out, unless they have been set."""
-        _dynamo_safety.undisturbed(PROCESS_GUARD.finish, _ENDING, _end, record, error, outputs)
+        _dynamo_safety.undisturbed(_end, record, error, outputs)
 
 
 def _fired(scope: RecordScope) -> Interest:

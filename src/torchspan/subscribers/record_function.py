@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torchspan import _dynamo_safety
@@ -35,24 +36,6 @@ _THREAD = _Thread()
 def current_thread_id() -> int:
     """Return the logical id of the calling thread: a small integer of 1 or more, unique in the process."""
     return _THREAD.id
-
-
-class _Inside:
-    """A context manager: `tree` is the current one inside, if there is one."""
-
-    __slots__ = ("_before", "_tree")
-
-    def __init__(self, tree: Tree | None) -> None:
-        self._tree = tree
-
-    def __enter__(self) -> None:
-        if self._tree is not None:
-            self._before = CURRENT_TREE.get()
-            CURRENT_TREE.set(self._tree)
-
-    def __exit__(self, *_exception: object) -> None:
-        if self._tree is not None:
-            CURRENT_TREE.set(self._before)
 
 
 class RecordFunction:
@@ -122,7 +105,7 @@ class RecordFunction:
         """One whose start and end share a frame: what is fired inside belongs to its tree. None where it is of no use.
 
         Args:
-            resumes: Its body is left and entered again (`_inside`).
+            resumes: Its body is left and entered again (`_enter`).
         """
         tree, is_root = REGISTRY.tree()
         entries = REGISTRY.picked(interest, tree)
@@ -271,9 +254,13 @@ class RecordFunction:
     def _let_inputs_go(self) -> None:
         self._inputs, self._kwinputs = None, _EMPTY
 
-    def _inside(self) -> _Inside:
-        """While its body runs: what is fired there belongs to its tree, what is fired between does not."""
-        return _Inside(self._tree)
+    def _enter(self) -> Callable[[], object] | None:
+        """Its body runs: what is fired there belongs to its tree, what is fired between does not. Returns what ends that."""
+        if self._tree is None:
+            return None
+        before = CURRENT_TREE.get()
+        CURRENT_TREE.set(self._tree)
+        return functools.partial(CURRENT_TREE.set, before)
 
     def end(self, error: BaseException | None = None) -> None:
         """Run the ends of the callbacks whose start ran, last started first. A second call does nothing.

@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from enum import Enum
 from typing import Any, Protocol
 
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.forks import in_each_child
 
 NEVER = 2**62
@@ -151,10 +152,13 @@ def renew_after_fork(renewed: Renewed) -> None:
     _AT_FORK.add(renewed)
 
 
+_RENEWING = ErrorBoundary("A part of torchspan was not reset in a forked process.")
+
+
 def _forked() -> None:
     _State.generators = _Generators()
     for renewed in _AT_FORK:
-        renewed.renew()
+        _RENEWING.attempt(renewed.renew)
 
 
 in_each_child(_forked)

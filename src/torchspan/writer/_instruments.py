@@ -59,9 +59,9 @@ class Instruments:
         if metric.instrument == "counter":
             return self._meter.create_counter(str(metric), **described)
         if metric.instrument == "observable_gauge":
-            observe = partial(self._observe_longest, metric.measure.of)
+            observe = _guarded(partial(self._observe_longest, metric.measure.of))
             return self._meter.create_observable_gauge(str(metric), [observe], **described)
-        observe = partial(self._observe_running, metric.measure.of)
+        observe = _guarded(partial(self._observe_running, metric.measure.of))
         return self._meter.create_observable_up_down_counter(str(metric), [observe], **described)
 
     def write(self, metric: Metric, number: float, facts: Mapping[str, Any], context: Context = OUTSIDE) -> None:
@@ -137,6 +137,14 @@ class Instruments:
         """The seconds for which each piece of work has been running; None if no writer has seen such work."""
         by_writer = [running for writer in list(self._writers) if (running := writer.running(phases)) is not None]
         return [elapsed_s for running in by_writer for elapsed_s in running] if by_writer else None
+
+
+_READING = ErrorBoundary("Reading what is running failed; the metrics of it are missing.")
+
+
+def _guarded(observe: Callable[[CallbackOptions], Iterable[Observation]]) -> Callable[..., Iterable[Observation]]:
+    """`observe`, which raises nothing: the SDK would print its traceback."""
+    return lambda options: _READING.attempt(observe, options) or ()
 
 
 _ALL: weakref.WeakSet[Instruments] = weakref.WeakSet()

@@ -17,6 +17,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from torchspan import semconv
+from torchspan._base.boundaries import Failures
 from torchspan._base.errors import PROCESS_GUARD, guarded
 from torchspan._base.forks import renewed
 from torchspan.engine import ActiveWork, Callback, Engine, Event
@@ -142,15 +143,21 @@ class MetricWriter:
         self._counters += [
             (semconv.METRIC_SPAN_EMITTED, {semconv.PHASE: name}, count) for name, count in emitted.items()
         ]
-        self._counters += [(semconv.METRIC_CALLBACK_FAILURES, {}, lambda: _failures(engine))]
+        self._counters += [
+            (semconv.METRIC_CALLBACK_FAILURES, {}, lambda: _failures(engine)),
+            (semconv.METRIC_CALLBACK_FAILURES, {}, lambda: Failures.total),
+        ]
         self._gathered = gathered
         self._counted = [count() for _, _, count in self._counters]  # user callbacks may have failed earlier
+        self._counted[-1] = Failures.before
         self.callback = Callback("recording metrics", self._start, self._end)
         engine.guard.call("making instruments", self._look_for_provider)
 
     def close(self) -> None:
         """Record the held values and stop reading. Open events are still recorded when they end."""
         self.collect()
+        if self._instruments is not None:
+            Failures.before = Failures.total
         self._closed = True
         for times in self._engine.run_times.values():
             times.want(None)
@@ -282,5 +289,5 @@ def _inside(event: Event) -> Context:
 
 
 def _failures(engine: Engine) -> int:
-    """Number of failures of callbacks: the engine's own, and user callbacks in the same registry."""
+    """Number of failures: of the engine, of torchspan's other code in this process, and of user callbacks in the same registry."""
     return engine.guard.total + engine.registry.guard.total + PROCESS_GUARD.total

@@ -11,7 +11,8 @@ from types import CodeType
 from typing import Any
 
 from torchspan import _dynamo_safety
-from torchspan._base.errors import FAILED, guarded
+from torchspan._base.boundaries import undo_all
+from torchspan._base.errors import FAILED, Guard, guarded
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute, loaded, method
@@ -20,6 +21,7 @@ from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.dynamo.workers import Workers
 from torchspan.adapters.imports import Imports
 from torchspan.adapters.machinery.apply import apply_probes
+from torchspan.adapters.machinery.around import around
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.engine import Engine, Undo
@@ -38,6 +40,7 @@ def install(engine: Engine, ports: Ports, imports: Imports, *, graph_runs: bool 
         graph_runs: Whether the runs of compiled graphs are events.
     """
     patches = Patches("torch")
+    engine.at_stop(patches.undo)  # an interrupt may stop this function before it returns
     rows = [_resolved(probe, LIBRARY) for probe in PROBES]
     reported = next((row.original for row in rows if row.probe.action == Tap("dynamo:reported")), None)
     frames = Frames(engine, reported)
@@ -49,12 +52,7 @@ def install(engine: Engine, ports: Ports, imports: Imports, *, graph_runs: bool 
         undo.append(recorded.record(engine, ports))
     workers = Workers(engine, frames)
     undo += [when_imported(probe.target.module, partial(_arrived, engine, workers, probe)) for probe in WORKERS]
-
-    def undo_all() -> None:
-        for step in reversed(undo):
-            step()
-
-    return undo_all
+    return lambda: undo_all(reversed(undo))
 
 
 def resolve_probes() -> list[ResolvedProbe]:
@@ -71,6 +69,7 @@ def _resolved(probe: Probe, library: str) -> ResolvedProbe:
 def _arrived(engine: Engine, workers: Workers, probe: Probe, _late: bool) -> Undo:
     """Apply one of Inductor's probes, whose module has been imported."""
     patches = Patches("torch")
+    engine.at_stop(patches.undo)
     around = {"dynamo:thread": workers.thread, "dynamo:process": workers.process}
     rows = [_resolved(probe, probe.target.module)]
     engine.guard.call("hooking into Inductor", apply_probes, engine, patches, rows, partial(_around, around))
@@ -95,8 +94,11 @@ def _hook(
     def wrap(probe: Probe, original: Any) -> Any:
         if records_graphs and probe.action == Tap("dynamo:captured"):
             original = _returning(engine, frames, original)
-        is_tap = isinstance(probe.action, Tap)
-        return _tapped(engine, taps, probe, original) if is_tap else _around(around, probe, original)
+        if not isinstance(probe.action, Tap):
+            return _around(around, probe, original)
+        observed = _tapped(engine, taps, probe, original)
+        is_report = probe.action == Tap("dynamo:reported")
+        return _reporting(engine.guard, frames.cut, observed) if is_report else observed
 
     apply_probes(engine, patches, rows, wrap)
 
@@ -140,15 +142,30 @@ def _returning(engine: Engine, frames: Frames, original: Any) -> Any:
 
 def tap(engine: Engine, handle: Callable[[Call], None], target: Target, original: Any) -> Any:
     """The original, with `handle` called first."""
-    name, guard, signature = f"following {target}", engine.guard, signature_of(original)
+    signature = signature_of(original)
 
-    @functools.wraps(original)
-    def observed(*args: Any, **kwargs: Any) -> Any:
+    def follow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        handle(Call(signature, args, kwargs))
+
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if engine.active:
-            _dynamo_safety.undisturbed(guard.call, name, handle, Call(signature, args, kwargs))
-        return original(*args, **kwargs)
+            _dynamo_safety.undisturbed(follow, args, kwargs)
 
-    return observed
+    return around(engine.guard, f"following {target}", original, begin)
+
+
+def _reporting(guard: Guard, cut: Callable[..., None], observed: Any) -> Any:
+    """`observed`, with `cut` called where it is interrupted, perhaps before it begins: Dynamo does not report an end again."""
+
+    def reported(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return observed(*args, **kwargs)
+        except BaseException:
+            guard.finish("ending what Dynamo has reported", cut, *args, **kwargs)
+            raise
+
+    sys.modules[LIBRARY].eval_frame.skip_code(reported.__code__)
+    return functools.update_wrapper(reported, observed)
 
 
 __all__ = ["LIBRARY", "PROBES", "install", "resolve_probes", "tap"]

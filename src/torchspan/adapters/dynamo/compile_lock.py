@@ -130,7 +130,7 @@ class _FollowedLock:
     Ctrl-C may raise an exception at the beginning of any Python function, and after any call in one. So `original` itself releases the
     lock and takes it once more, and the function that takes it first releases it if it is interrupted.
 
-    Every frame takes the lock, and few have to wait. Without a wait, nothing is called that may raise and would need a guard.
+    No guard is around these functions, so they are short, and call through one.
     """
 
     __slots__ = ("__exit__", "_name", "_original", "_waits")
@@ -146,24 +146,25 @@ class _FollowedLock:
         return self._original.__enter__ if self._original._is_owned() else self._take
 
     def _take(self) -> bool:
-        original, waits = self._original, self._waits
         try:
-            if not original.acquire(False):
-                self._wait()
-            waits._compiled = None
-            if waits._open_here():
-                self._guarded(waits.continues)
+            is_taken = self._original.acquire(False) or self._wait()
+            self._waits._compiled = None
+            if self._waits._open_here():
+                self._guarded(self._waits.continues)
+            return is_taken
         except BaseException:
-            if original._is_owned():
-                original.release()
+            self._give_back()
             raise
-        return True
 
-    def _wait(self) -> None:
+    def _give_back(self) -> None:
+        if self._original._is_owned():
+            self._original.release()
+
+    def _wait(self) -> bool:
         wait = _Wait()
         try:
             self._guarded(self._waits.begin, wait)
-            self._original.acquire()
+            return bool(self._original.acquire())
         finally:
             self._guarded(self._waits.end, wait, self._original.acquire)
 

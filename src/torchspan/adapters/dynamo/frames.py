@@ -7,7 +7,7 @@ import hashlib
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FrameType, SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
@@ -299,7 +299,16 @@ class Frames:
         if kind == "B":
             self._begin(name, args, Observed(self._reported, (report,), {}))
         elif kind == "E":
-            self._end(name, args)
+            try:
+                self._end(name, args)
+            except BaseException:
+                self._cut(name)
+                raise
+
+    def cut(self, report: Any) -> None:
+        """Receive a report again that was interrupted, perhaps before it arrived: what has ended is closed."""
+        if type(report) is dict and report.get("ph") == "E" and type(report.get("name")) is str:
+            self._cut(report["name"])
 
     def measured(self, call: Call) -> None:
         """Receive Dynamo's measurements of the frame that is being compiled: `update_outer(self, values)`."""
@@ -359,8 +368,7 @@ class Frames:
         open_ = self._thread.open
         index = next((index for index, work in enumerate(open_) if work.event is worker), None)
         if index is not None:
-            for work in reversed(open_[index + 1 :]):
-                self._abandon(work)
+            self._abandon(index + 1)
             worker.steps.merge(open_[index].steps)
             del open_[index:]
 
@@ -383,46 +391,63 @@ class Frames:
     def _begin_frame(self, compile_id: str, observed: Observed) -> _OpenWork:
         frame, context = compiling(), compile_context()
         facts = {semconv.COMPILE_ID: compile_id, **frames.function(frame.code, frame.receiver), **declarations.stance()}
-        event = self._begin_current(FRAME, COMPILE_FRAME, facts, observed=observed)
-        if event is None:
-            return _Unobserved(FRAME)
-        event.scratch[GIVES] = frames.model(frame.receiver)
-        if context is not None:
-            self._forward[context] = event.handle
-        self.waits.began(event)
-        return _OpenFrame(event, frame)
+
+        def begun(event: Event) -> _OpenWork:
+            event.scratch[GIVES] = frames.model(frame.receiver)
+            if context is not None:
+                self._forward[context] = event.handle
+            self.waits.began(event)
+            return _OpenFrame(event, frame)
+
+        return self._begin_current(FRAME, begun, COMPILE_FRAME, facts, observed=observed)
 
     def _begin_backward(self, compile_id: str, observed: Observed) -> _OpenWork:
         context = compile_context()
         forward = None if context is None else self._forward.get(context)
-        event = self._begin_current(
+        return self._begin_current(
             BACKWARD,
+            lambda event: _OpenCompilation(BACKWARD, event),
             COMPILE_BACKWARD,
             {semconv.COMPILE_ID: compile_id},
             observed=observed,
             links=() if forward is None else (forward,),
         )
-        return _Unobserved(BACKWARD) if event is None else _OpenCompilation(BACKWARD, event)
 
     def _begin_backend(self, observed: Observed) -> _OpenWork:
-        event = self._begin_current(
-            _BACKEND, COMPILE_PHASE, {semconv.COMPILE_PHASE_NAME: _BACKEND}, target=_BACKEND, observed=observed
+        return self._begin_current(
+            _BACKEND,
+            lambda event: _OpenBackend(_BACKEND, event),
+            COMPILE_PHASE,
+            {semconv.COMPILE_PHASE_NAME: _BACKEND},
+            target=_BACKEND,
+            observed=observed,
         )
-        return _Unobserved(_BACKEND) if event is None else _OpenBackend(_BACKEND, event)
 
-    def _begin_current(self, name: str, phase: Phase, facts: Mapping[str, Any], **how: Any) -> Event | None:
+    def _begin_current(
+        self, name: str, begun: Callable[[Event], _OpenWork], phase: Phase, facts: Mapping[str, Any], **how: Any
+    ) -> _OpenWork:
         stack = self._stacks.here()
         event = stack.begin(name, phase, facts, **how)
         if event is None:
             stack.end(name)  # its end is not expected there
-        return event
+            return _Unobserved(name)
+        try:
+            return begun(event)
+        except BaseException:
+            stack.end(name)
+            raise
 
     def _begin_phase(self, name: str, observed: Observed) -> _OpenWork:
         self._materialize_long()
         heard = None
         if self._interest.countdown is not None:
             heard = self._open(name, observed=observed, audience=Audience.SUBSCRIBERS)
-        return _OpenPhase(name, self._now_ns(), self._current(), heard)
+        try:
+            return _OpenPhase(name, self._now_ns(), self._current(), heard)
+        except BaseException as error:
+            if heard is not None:
+                self._engine.close(heard, error)
+            raise
 
     # --- ends -------------------------------------------------------------------------------------------------
     def _end(self, name: str, args: Mapping[str, Any]) -> None:
@@ -430,23 +455,27 @@ class Frames:
         index = next((index for index in range(len(open_) - 1, -1, -1) if open_[index].name == name), None)
         if index is None:
             return
-        inside, ended = open_[index + 1 :], open_[index]
-        del open_[index + 1 :]
-        for work in reversed(inside):
-            self._abandon(work)
+        ended = open_[index]
+        self._abandon(index + 1)
         self._note_cache(name, args)
-        try:
-            match ended:
-                case _OpenPhase():
-                    self._end_phase(ended)
-                case _OpenBackend():
-                    self._close(ended, {}, raised())
-                case _OpenFrame():
-                    self._end_frame(ended)
-                case _OpenCompilation():
-                    self._close(ended, ended.facts, raised())
-        finally:
-            open_.pop()
+        match ended:
+            case _OpenPhase():
+                self._end_phase(ended)
+            case _OpenBackend():
+                self._close(ended, {}, raised())
+            case _OpenFrame():
+                self._end_frame(ended)
+            case _OpenCompilation():
+                self._close(ended, ended.facts, raised())
+        open_.pop()
+
+    def _cut(self, name: str) -> None:
+        """Close what a failure or an interrupt has left open of the work that has ended."""
+        open_ = self._thread.open
+        index = next((index for index in range(len(open_) - 1, -1, -1) if open_[index].name == name), None)
+        if index is not None:
+            self._abandon(index)
+            self._stacks.here().end(name)
 
     def _end_phase(self, phase: _OpenPhase) -> None:
         if phase.heard is not None:
@@ -480,13 +509,15 @@ class Frames:
             ended.event.steps.merge(ended.steps)
         self._stacks.here().end(ended.name, facts, error=error)
 
-    def _abandon(self, left: _OpenWork) -> None:
-        """Close a phase whose surroundings have ended before its own end. Events on the engine's stack are closed there."""
-        if isinstance(left, _OpenPhase):
-            for event in (left.heard, left.event):
-                if event is not None:
-                    event.is_incomplete = True
-                    self._engine.close(event)
+    def _abandon(self, index: int) -> None:
+        """Close phases from `index` on, whose surroundings have ended before them. Events on the engine's stack are closed there."""
+        for work in reversed(self._thread.open[index:]):
+            if isinstance(work, _OpenPhase):
+                for event in (work.heard, work.event):
+                    if event is not None and event.end_ns is None:
+                        event.is_incomplete = True
+                        self._engine.close(event)
+        del self._thread.open[index:]
 
     def _note_cache(self, name: str, args: Mapping[str, Any]) -> None:
         cache = _LOOKUPS.get(name)

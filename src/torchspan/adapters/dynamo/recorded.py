@@ -35,8 +35,11 @@ class GraphRecorder:
         self._companions = Companions(engine.guard, ports.companions)
         self._interest = engine.registry.interest(RUN_GRAPH)
 
-    def begin(self, call: Observed, facts: Facts, links: tuple[Any, ...]) -> BegunCall | None:
+    def begin(
+        self, function: Any, args: tuple[Any, ...], kwargs: Facts, facts: Facts, links: tuple[Any, ...]
+    ) -> BegunCall | None:
         """Begin a run, if it is an event or is counted."""
+        call = Observed(function, args, kwargs)
         engine, event = self.engine, None
         if not engine.active or _dynamo_safety.is_symbolic(call.args):
             return None
@@ -52,7 +55,11 @@ class GraphRecorder:
         end_companions = None
         if event is not None and decision.verdict is Verdict.RECORD and self._companions:
             run = RecordedRun(event, call.function, call.args)
-            end_companions = functools.partial(self._companions.end, self._companions.begin(run), run)
+            try:
+                end_companions = functools.partial(self._companions.end, self._companions.begin(run), run)
+            except BaseException as interrupt:
+                engine.close(event, interrupt)
+                raise
         return BegunCall(event, decision.tally, time.perf_counter(), end_companions)
 
 
@@ -78,15 +85,15 @@ def graph(compiled: Any, output_graph: Any, facts: Facts, links: tuple[Any, ...]
         if recorder is None:
             return function(*args, **kwargs)
         engine = recorder.engine
-        begun = engine.guard.call(name, recorder.begin, Observed(function, args, kwargs), facts, links)
+        begun = engine.guard.call(name, recorder.begin, function, args, kwargs, facts, links)
         if begun is None:
             return function(*args, **kwargs)
         try:
             result = function(*args, **kwargs)
         except BaseException as error:
-            engine.guard.finish(name, begun.end, engine, error)
+            engine.guard.end(name, begun.end, engine, error)
             raise
-        engine.guard.finish(name, begun.end, engine, None, result)
+        engine.guard.end(name, begun.end, engine, None, result)
         return result
 
     return recorded

@@ -13,6 +13,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan.adapters.dynamo.frames import Frames
+from torchspan.adapters.machinery.around import around
 from torchspan.engine import Engine, Event, Observed, Placement
 from torchspan.phase import COMPILE_WORKER
 from torchspan.probes import Record, Target
@@ -34,11 +35,10 @@ class Workers:
 
         @functools.wraps(original)
         def submit(*args: Any, **kwargs: Any) -> Any:
-            if self._engine.active and args:
-                followed = self._engine.guard.call(name, self._followed, name, args[-1])
-                if followed is not None:
-                    return original(*args[:-1], followed, **kwargs)
-            return original(*args, **kwargs)
+            followed = self._engine.guard.call(name, self._followed, name, args[-1]) if args else None
+            if followed is None:
+                return original(*args, **kwargs)
+            return original(*args[:-1], followed, **kwargs)
 
         return submit
 
@@ -46,49 +46,48 @@ class Workers:
         """The replacement for `SubprocPool.submit(job, ...)`, which returns a future."""
         name, guard = f"following {target}", self._engine.guard
 
-        @functools.wraps(original)
-        def submit(*args: Any, **kwargs: Any) -> Any:
-            event = guard.call(name, self._begin_job, args) if self._engine.active else None
-            if event is None:
-                return original(*args, **kwargs)
-            try:
-                future = original(*args, **kwargs)
-            except BaseException as error:
-                self._engine.close(event, error)
-                raise
-            guard.call(name, future.add_done_callback, partial(guard.finish, name, self._end_job, event))
-            return future
+        def begin(args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Event | None:
+            return self._begin_job(args) if self._engine.active else None
 
-        return submit
+        def end(event: Event, future: Any) -> None:
+            future.add_done_callback(partial(guard.finish, name, self._end_job, event))
+
+        return around(guard, name, original, begin, end, self._engine.close)
 
     # --- threads ----------------------------------------------------------------------------------------------
     def _followed(self, name: str, task: Any) -> Callable[[], Any] | None:
         """The task for a thread to run; None to leave the task unchanged."""
-        around = self._frames.innermost()
-        return None if around is None else partial(self._run, name, around, threading.get_ident(), task)
+        outer = self._frames.innermost() if self._engine.active else None
+        if outer is None:
+            return None
+        submitter = threading.get_ident()
 
-    def _run(self, name: str, around: Event, submitter: int, task: Callable[[], Any]) -> Any:
-        if threading.get_ident() == submitter:
-            return task()
-        guard = self._engine.guard
-        event = guard.call(name, self._begin, "thread", around, task)
-        if event is None:
-            return task()
-        try:
-            result = task()
-        except BaseException as error:
-            guard.finish(name, self._end_task, event, error)
-            raise
-        guard.finish(name, self._end_task, event, None)
-        return result
+        def begin(_args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Event | None:
+            return None if threading.get_ident() == submitter else self._begin_task(outer, task)
 
-    def _begin(self, kind: str, around: Event, task: Any) -> Event | None:
-        event = self._engine.open(
-            COMPILE_WORKER, {semconv.WORKER_KIND: kind}, placement=Placement(around), observed=Observed(task, (), {})
+        return around(  # type: ignore[no-any-return]
+            self._engine.guard,
+            name,
+            partial(task),
+            begin,
+            lambda event, _result: self._end_task(event, None),
+            self._end_task,
         )
-        if event is not None and kind == "thread":
-            self._frames.enter(event)
+
+    def _begin_task(self, outer: Event, task: Any) -> Event | None:
+        event = self._begin("thread", outer, task)
+        if event is not None:
+            try:
+                self._frames.enter(event)
+            except BaseException as interrupt:
+                self._end_task(event, interrupt)
+                raise
         return event
+
+    def _begin(self, kind: str, outer: Event, task: Any) -> Event | None:
+        return self._engine.open(
+            COMPILE_WORKER, {semconv.WORKER_KIND: kind}, placement=Placement(outer), observed=Observed(task, (), {})
+        )
 
     def _end_task(self, event: Event, error: BaseException | None) -> None:
         self._frames.leave(event)
@@ -96,10 +95,10 @@ class Workers:
 
     # --- processes --------------------------------------------------------------------------------------------
     def _begin_job(self, args: tuple[Any, ...]) -> Event | None:
-        around = self._frames.innermost()
-        if around is None or len(args) < 2 or reading.attribute(args[1], "__name__") == _READINESS:
+        outer = self._frames.innermost()
+        if outer is None or len(args) < 2 or reading.attribute(args[1], "__name__") == _READINESS:
             return None
-        return self._begin("process", around, args[1])
+        return self._begin("process", outer, args[1])
 
     def _end_job(self, event: Event, future: Future[Any]) -> None:
         if future.cancelled():

@@ -25,6 +25,7 @@ def install(engine: Engine, provenance: Provenance, *, follow: Follow | None = N
         follow: Receives the modules of exported programs with engines, if their calls are to be followed.
     """
     patches = Patches("torch")
+    engine.at_stop(patches.undo)  # an interrupt may stop this function before it returns
     _hook(engine, provenance, patches, follow)
     return patches.undo
 

@@ -61,7 +61,9 @@ class Wrappers:
         match action:
             case Record():
                 wrap = self.factory.record if action.around is None else self.around[action.around]
-                return ignoring(action.excluded_callers, wrap(target, action, original), original)
+                return ignoring(
+                    self.factory.engine.guard, action.excluded_callers, wrap(target, action, original), original
+                )
             case Annotate():
                 return self.factory.annotate(target, action, original)
             case Step():

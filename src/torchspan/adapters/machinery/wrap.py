@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wrappers that replace observed functions, according to the action of each probe.
 
-They are plain closures, not proxy objects: they pickle by name like the function that they replace, and cost a tenth. Each
-calls the original exactly once with exactly its arguments, even if torchspan fails. This is the error boundary: if opening
-an event fails, nothing is observed; if closing one fails, the failure is counted and the event still ends.
+Each calls the original exactly once with exactly its arguments, even if torchspan fails (`torchspan.adapters.machinery.around`). This is the error
+boundary: if opening an event fails, nothing is observed; if closing one fails, the failure is counted and the event still ends.
 """
 
 from __future__ import annotations
@@ -13,14 +12,27 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchspan import semconv
-from torchspan._base.errors import guarded
+from torchspan._base.errors import FAILED, Guard, guarded
+from torchspan.adapters.machinery.around import around
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.engine import Engine, Event, Observed
 from torchspan.phase import Phase
-from torchspan.probes import GIVES, RAISED, Annotate, Call, Creates, Record, Step, Tally, Target, signature_of
+from torchspan.probes import (
+    GIVES,
+    RAISED,
+    Annotate,
+    Call,
+    Creates,
+    Record,
+    Signature,
+    Step,
+    Tally,
+    Target,
+    signature_of,
+)
 
 Facts = Mapping[str, Any]
 Follow = Callable[[Any, Call, Event | None], None]
@@ -54,39 +66,18 @@ class WrapperFactory:
         self._constants = constants or {}
         self._of_roots = of_roots or {}
         self._follow = follow
-        engine.wraps_with(WrapperFactory.run.__code__)
 
     # --- events -----------------------------------------------------------------------------------------------
     def record(self, target: Target, action: Record, original: Any) -> Any:
-        """A call that is an event. If its phase collapses and such an event is open, the call adds its facts to that event instead."""
-        signature, phase = signature_of(original), action.phase
-        add_to_outer = self.annotate(target, Annotate((phase,), start=action.start, end=action.end), original)
-
-        def observed_event(*args: Any, **kwargs: Any) -> Any:
-            if phase.collapses and self._around((phase,)) is not None:
-                return add_to_outer(*args, **kwargs)
-            call = Call(signature, args, kwargs)
-            event = self.open(target, action, call, original)
-            if event is None:
-                return original(*args, **kwargs)
-            # As `run`, without its frame: PyTorch takes the stack at each node of a graph.
-            try:
-                result = original(*args, **kwargs)
-            except BaseException as error:
-                self._close_failed(target, action, call, error, event)
-                raise
-            self._close(target, action, call, result, event)
-            return result
-
-        self.engine.wraps_with(observed_event.__code__)
-        return functools.update_wrapper(observed_event, original)
+        """A call that is an event."""
+        return RecordedCalls(self, target, action, original, signature_of(original)).replacement()
 
     def open(self, target: Target, action: Record, call: Call, original: Any) -> Event | None:
         """Open the event of a call; None if there is nothing to observe."""
         engine = self.engine
         if not engine.active:
             return None
-        is_within = not action.within or self._around(action.within) is not None
+        is_within = not action.within or self.around(action.within) is not None
         phase = action.phase if is_within else action.elsewhere
         if phase is None:
             return None
@@ -112,8 +103,8 @@ class WrapperFactory:
         facts: dict[str, Any] = {}
         event = self.engine.current if keys else None
         while event is not None:
-            for around in (event.attributes, event.scratch.get(GIVES) or {}):
-                facts = {**{key: around[key] for key in keys if key in around}, **facts}
+            for outer in (event.attributes, event.scratch.get(GIVES) or {}):
+                facts = {**{key: outer[key] for key in keys if key in outer}, **facts}
             event = event.parent
         return facts
 
@@ -122,23 +113,8 @@ class WrapperFactory:
         facts = self._constants.get(phase, {})
         return {**self._of_roots, **facts} if self._of_roots and self.engine.current is None else dict(facts)
 
-    def run(self, target: Target, action: Record, original: Any, call: Call, event: Event) -> Any:
-        """Call `original` and return its result. `event` ends with the call, however the call ends."""
-        try:
-            result = original(*call.args, **call.kwargs)
-        except BaseException as error:
-            self._close_failed(target, action, call, error, event)
-            raise
-        self._close(target, action, call, result, event)
-        return result
-
-    def _close_failed(self, target: Target, action: Record, call: Call, error: BaseException, event: Event) -> None:
-        try:
-            self._failed(target, action, call, error, event)
-        finally:
-            self.engine.close(event, error)
-
-    def _close(self, target: Target, action: Record, call: Call, result: Any, event: Event) -> None:
+    def close(self, target: Target, action: Record, call: Call, event: Event, result: Any) -> None:
+        """Describe the result of a call, and close its event."""
         try:
             self._returned(target, action, call, result, event)
         except BaseException as interrupt:  # raised by the program while the result was described
@@ -146,9 +122,16 @@ class WrapperFactory:
             raise
         self.engine.close(event, None, result)
 
+    def close_failed(self, target: Target, action: Record, call: Call, event: Event, error: BaseException) -> None:
+        """Describe why a call failed, and close its event."""
+        try:
+            self._failed(target, action, call, error, event)
+        finally:
+            self.engine.close(event, error)
+
     @guarded("closing the event of {target}", "engine.guard")
     def _returned(self, target: Target, action: Record, call: Call, result: Any, event: Event) -> None:
-        self._add_end(target, action.end, call, result, event)
+        self.add_end(target, action.end, call, event, result)
         _share(action, event)
         if action.is_named:
             self.provenance.name(result, event)
@@ -183,30 +166,35 @@ class WrapperFactory:
         """A call that adds facts to the event around it."""
         signature = signature_of(original)
 
-        @functools.wraps(original)
-        def observed_facts(*args: Any, **kwargs: Any) -> Any:
-            event = self._around(action.phases)
+        def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Call, Event] | None:
+            event = self.around(action.phases)
             if event is None:
-                return original(*args, **kwargs)
+                return None
             call = Call(signature, args, kwargs)
-            add_facts(event, self._described(target, action.start, call))
-            result = original(*args, **kwargs)
-            self._add_end(target, action.end, call, result, event)
-            return result
+            self.add_start(target, action.start, call, event)
+            return call, event
 
-        return observed_facts
+        def end(begun: tuple[Call, Event], result: Any) -> None:
+            self.add_end(target, action.end, *begun, result)
+
+        return around(self.engine.guard, f"annotating {target}", original, begin, end)
 
     def _described(self, target: Target, describe: Callable[[Call], Facts] | None, call: Call) -> Facts:
         if describe is None:
             return {}
         return self.engine.guard.call(f"describing {target}", describe, call) or {}
 
-    def _add_end(self, target: Target, describe: Any, call: Call, result: Any, event: Event) -> None:
+    def add_start(self, target: Target, describe: Callable[[Call], Facts] | None, call: Call, event: Event) -> None:
+        """Add what describes a call to an event around it."""
+        add_facts(event, self._described(target, describe, call))
+
+    def add_end(self, target: Target, describe: Any, call: Call, event: Event, result: Any) -> None:
+        """Add what describes the result of a call to its event, or to one around it."""
         if describe is not None:
             name = f"describing the result of {target}"
             add_facts(event, self.engine.guard.call(name, describe, call, result, event.scratch) or {})
 
-    def _around(self, phases: tuple[Phase, ...]) -> Event | None:
+    def around(self, phases: tuple[Phase, ...]) -> Event | None:
         """The closest open event of one of `phases`."""
         current = self.engine.current if self.engine.peek() is not None else None
         return None if current is None else current.nearest(*phases)
@@ -214,85 +202,156 @@ class WrapperFactory:
     # --- counts -----------------------------------------------------------------------------------------------
     def step(self, target: Target, action: Step, original: Any) -> Any:
         """A call that is counted, with its duration, in the innermost event."""
-        engine, peek, name = self.engine, self.engine.peek, ".".join(target.path)
+        engine, name = self.engine, ".".join(target.path)
         counted = original if action.tally is None else self.tally(target, action.tally, original)
         if action.invalidates is not None:
             counted = self._invalidating(target, action.invalidates, counted)
         if action.follows is not None and self._follow is not None:
             counted = self._followed(target, action.follows, counted)
 
-        @functools.wraps(original)
-        def observed_step(*args: Any, **kwargs: Any) -> Any:
-            event = engine.current if peek() is not None else None
-            if event is None:
-                return counted(*args, **kwargs)
-            start = time.perf_counter()
-            try:
-                return counted(*args, **kwargs)
-            finally:
-                event.steps.add(name, time.perf_counter() - start)
+        def begin(_args: tuple[Any, ...], _kwargs: dict[str, Any]) -> tuple[Event, float] | None:
+            event = engine.current if engine.peek() is not None else None
+            return None if event is None else (event, time.perf_counter())
 
-        return observed_step if action.annotate is None else self.annotate(target, action.annotate, observed_step)
+        def end(begun: tuple[Event, float], _outcome: Any) -> None:
+            event, start_s = begun
+            event.steps.add(name, time.perf_counter() - start_s)
+
+        observed = around(engine.guard, f"timing {target}", counted, begin, end, end)
+        return observed if action.annotate is None else self.annotate(target, action.annotate, observed)
 
     def _followed(self, target: Target, select: Callable[[Call, Any], Any], original: Any) -> Any:
         """A call that may return a module to follow."""
         signature = signature_of(original)
 
-        @functools.wraps(original)
-        def following(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            self._follow_made(target, select, Call(signature, args, kwargs), result, None)
-            return result
+        def end(call: Call, result: Any) -> None:
+            self._follow_made(target, select, call, result, None)
 
-        return following
+        return around(self.engine.guard, f"following {target}", original, functools.partial(Call, signature), end)
 
     def _invalidating(self, target: Target, changed: Callable[[Call], Any], original: Any) -> Any:
         """A call that changes an engine in place, inside an event or not."""
-        signature, guard, ids = signature_of(original), self.engine.guard, self.provenance.ids
+        signature, ids = signature_of(original), self.provenance.ids
 
-        @functools.wraps(original)
-        def changing(*args: Any, **kwargs: Any) -> Any:
-            call = Call(signature, args, kwargs)
-            guard.call(f"looking ahead of {target}", lambda: ids.changing(changed(call)))
-            return original(*args, **kwargs)
+        def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            ids.changing(changed(Call(signature, args, kwargs)))
 
-        return changing
+        return around(self.engine.guard, f"looking ahead of {target}", original, begin)
 
     def tally(self, target: Target, action: Tally, original: Any) -> Any:
         """A call that the probe's own function counts in the event around the call."""
         signature, count, before = signature_of(original), action.count, action.before
         guard, name = self.engine.guard, f"counting {target}"
 
-        @functools.wraps(original)
-        def observed_tally(*args: Any, **kwargs: Any) -> Any:
-            event = self._around(action.phases)
+        def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Event, Call, float] | None:
+            event = self.around(action.phases)
             if event is None:
-                return original(*args, **kwargs)
+                return None
             call = Call(signature, args, kwargs)
             if before is not None:
                 call.before = guard.call(f"looking ahead of {target}", before, call)
-            start = time.perf_counter()
+            return event, call, time.perf_counter()
+
+        def end(begun: tuple[Event, Call, float], result: Any) -> None:
+            event, call, start_s = begun
+            guard.call(name, count, event.scratch, call, result, time.perf_counter() - start_s)
+
+        def failed(begun: tuple[Event, Call, float], _error: BaseException) -> None:
+            if action.counts_failures:
+                end(begun, RAISED)
+
+        return around(guard, f"timing {target}", original, begin, end, failed)
+
+
+class BegunEvent(NamedTuple):
+    """A call that has begun, and its event, if it has one. is_own: it is not one that was open around the call."""
+
+    call: Call
+    event: Event | None
+    is_own: bool = True
+
+
+class RecordedCalls:
+    """The calls of one observed function, each an event.
+
+    If the phase collapses and such an event is open, a call adds its facts to that event instead.
+
+    Args:
+        signature: Of the original; None for an extension type, and where reading it would run the program's code.
+    """
+
+    def __init__(
+        self,
+        factory: WrapperFactory,
+        target: Target,
+        action: Record,
+        original: Any,
+        signature: Signature | None = None,
+    ) -> None:
+        self.factory, self.target, self.action, self.original = factory, target, action, original
+        self._signature = signature
+
+    def replacement(self) -> Any:
+        """The function that takes the place of the observed one."""
+        return functools.update_wrapper(self.bare(), self.original)
+
+    def bare(self) -> Any:
+        """The same function without the attributes of the observed one."""
+        original, begin, end, failed = self.original, self.begin, self.end, self.failed
+        guard, opening, closing = self.factory.engine.guard, f"opening {self.target}", f"closing {self.target}"
+
+        def observed_event(*args: Any, **kwargs: Any) -> Any:
+            # As `around`, with code of its own, by which the engine recognizes it in a traceback.
+            begun = guard.begin(opening, begin, args, kwargs)
+            if begun is None or begun is FAILED:
+                return original(*args, **kwargs)
             try:
                 result = original(*args, **kwargs)
-            except BaseException:
-                if action.counts_failures:
-                    guard.call(name, count, event.scratch, call, RAISED, time.perf_counter() - start)
+            except BaseException as error:
+                guard.end(closing, failed, begun, error)
                 raise
-            duration_s = time.perf_counter() - start
-            guard.call(name, count, event.scratch, call, result, duration_s)
+            guard.end(closing, end, begun, result)
             return result
 
-        return observed_tally
+        self.factory.engine.wraps_with(observed_event.__code__)
+        return observed_event
+
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BegunEvent | None:
+        """Open the event of a call."""
+        call, factory, action = Call(self._signature, args, kwargs), self.factory, self.action
+        outer = factory.around((action.phase,)) if action.phase.collapses else None
+        if outer is not None:
+            factory.add_start(self.target, action.start, call, outer)
+            return BegunEvent(call, outer, is_own=False)
+        event = self.open(call)
+        return None if event is None else BegunEvent(call, event)
+
+    def open(self, call: Call) -> Event | None:
+        """The event of a call; None if there is nothing to observe."""
+        return self.factory.open(self.target, self.action, call, self.original)
+
+    def end(self, begun: BegunEvent, result: Any) -> None:
+        """Close the event of a call that has returned."""
+        call, event, is_own = begun
+        if event is not None and is_own:
+            self.factory.close(self.target, self.action, call, event, result)
+        elif event is not None:
+            self.factory.add_end(self.target, self.action.end, call, event, result)
+
+    def failed(self, begun: BegunEvent, error: BaseException) -> None:
+        """Close the event of a call that has raised."""
+        if begun.event is not None and begun.is_own:
+            self.factory.close_failed(self.target, self.action, begun.call, begun.event, error)
 
 
-def ignoring(libraries: tuple[str, ...], wrapper: Any, original: Any) -> Any:
+def ignoring(guard: Guard, libraries: tuple[str, ...], wrapper: Any, original: Any) -> Any:
     """`wrapper`, except for calls made by `libraries`, which have their own probes: such calls go to `original`."""
     if not libraries:
         return wrapper
 
     @functools.wraps(original)
     def observed(*args: Any, **kwargs: Any) -> Any:
-        if is_called_by(libraries, sys._getframe(1)):
+        if guard.call("looking at a caller", is_called_by, libraries, sys._getframe(1)):
             return original(*args, **kwargs)
         return wrapper(*args, **kwargs)
 

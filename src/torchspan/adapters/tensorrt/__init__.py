@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -21,7 +20,7 @@ from torchspan.adapters.machinery.apply import Wrappers, apply_probes
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
-from torchspan.adapters.machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.wrap import BegunEvent, RecordedCalls, WrapperFactory
 from torchspan.adapters.tensorrt.build import tap_parser, wrap_build, wrap_parse
 from torchspan.engine import Engine, Undo
 from torchspan.phase import BUILD_PHASE
@@ -71,6 +70,7 @@ def install(
         late: Whether execution contexts may exist already.
     """
     patches = Patches(package)
+    engine.at_stop(patches.undo)  # an interrupt may stop this function before it returns
     hook = engine.guard.around(f"hooking into {package}")(_hook)
     hook(engine, provenance, ports, patches, package, hooked, build_phases, late)
     return patches.undo
@@ -147,29 +147,38 @@ def _version_facts(package: str) -> dict[str, Any]:
 
 
 # --- Execution contexts ---------------------------------------------------------------------------------------------
-def wrap_create_context(
-    factory: WrapperFactory, hook_runs: Callable[[], None], target: Target, action: Record, original: Any
-) -> Any:
+class _ContextCreation(RecordedCalls):
     """`ICudaEngine.create_execution_context(...)` as an event.
 
     Args:
         hook_runs: Called before the first context is made. Contexts are instances of an extension type, so runs are
             hooked on the class, for all contexts. If Torch-TensorRT makes all contexts, nothing is hooked.
     """
-    engine = factory.engine
-    hook = engine.guard.around("hooking runs of contexts")(hook_runs)
-    remember = engine.guard.around("remembering a context")(factory.provenance.made_runner)
 
-    @functools.wraps(original)
-    def observed_creation(*args: Any, **kwargs: Any) -> Any:
-        if not engine.active:
-            return original(*args, **kwargs)
-        hook()
-        call = Call(None, args, kwargs)
-        event = factory.open(target, action, call, original)
-        context = original(*args, **kwargs) if event is None else factory.run(target, action, original, call, event)
-        if context is not None:
-            remember(context, None if event is None else event.handle)
-        return context
+    def __init__(
+        self, factory: WrapperFactory, hook_runs: Callable[[], None], target: Target, action: Record, original: Any
+    ) -> None:
+        super().__init__(factory, target, action, original)
+        guard = factory.engine.guard
+        self._hook = guard.around("hooking runs of contexts")(hook_runs)
+        self._remember = guard.around("remembering a context")(factory.provenance.made_runner)
 
-    return observed_creation
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BegunEvent | None:
+        """See `RecordedCalls`. A context is remembered also where its creation is not an event."""
+        if not self.factory.engine.active:
+            return None
+        self._hook()
+        return super().begin(args, kwargs) or BegunEvent(Call(None, args, kwargs), None)
+
+    def end(self, begun: BegunEvent, result: Any) -> None:
+        """See `RecordedCalls`."""
+        super().end(begun, result)
+        if result is not None:
+            self._remember(result, None if begun.event is None else begun.event.handle)
+
+
+def wrap_create_context(
+    factory: WrapperFactory, hook_runs: Callable[[], None], target: Target, action: Record, original: Any
+) -> Any:
+    """The replacement for `ICudaEngine.create_execution_context(...)`: see `_ContextCreation`."""
+    return _ContextCreation(factory, hook_runs, target, action, original).replacement()

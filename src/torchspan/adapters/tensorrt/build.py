@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base.reading import attribute, is_of_library
-from torchspan.adapters.machinery.provenance import Provenance
-from torchspan.adapters.machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.around import around
+from torchspan.adapters.machinery.wrap import BegunEvent, RecordedCalls, WrapperFactory
 from torchspan.engine import Engine, Event, EventStack, Observed
 from torchspan.phase import BUILD_PHASE
 from torchspan.probes import Call, Record, Target
@@ -90,6 +89,11 @@ def wrap_build(
     *,
     phases: bool,
 ) -> Any:
+    """The replacement for `Builder.build_serialized_network(network, config)`: see `_Builds`."""
+    return _Builds(factory, follow_logger, target, action, original, phases=phases).replacement()
+
+
+class _Builds(RecordedCalls):
     """`Builder.build_serialized_network(network, config)` as an event, with TensorRT's phases if `phases`.
 
     With `phases`, the configuration has torchspan's monitor during the build, chained to the program's own monitor, which is
@@ -99,60 +103,83 @@ def wrap_build(
         follow_logger: Called with the builder before it builds, so that the lines of its logger are recorded.
     """
 
-    def of_program(call: Call) -> dict[str, Any]:
-        """The facts of a build outside every other event: no other event describes its inputs."""
-        return {**(action.start(call) if action.start else {}), **network_inputs(call)}
+    def __init__(
+        self,
+        factory: WrapperFactory,
+        follow_logger: Callable[[Any], None],
+        target: Target,
+        action: Record,
+        original: Any,
+        *,
+        phases: bool,
+    ) -> None:
+        super().__init__(factory, target, action, original)
+        self._guard = factory.engine.guard
+        self._follow_logger = self._guard.around("following the program's logger")(follow_logger)
+        self._has_phases = phases
+        self._of_program = replace(action, start=self._describe_programs)
 
-    programs = replace(action, start=of_program)
-    follow_guarded = factory.engine.guard.around("following the program's logger")(follow_logger)
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BegunEvent | None:
+        """See `RecordedCalls`. `call.before` has the monitors."""
+        if args and self.factory.engine.active:
+            self._follow_logger(args[0])
+        begun = super().begin(args, kwargs)
+        if begun is not None and self._has_phases:
+            config = begun.call.get("config", position=2)
+            if config is not None and is_of_library(type(config)):
+                begun.call.before = self._guard.call("making a progress monitor", self._chain, config, begun.event)
+        return begun
 
-    @functools.wraps(original)
-    def observed_build(*args: Any, **kwargs: Any) -> Any:
-        call = Call(None, args, kwargs)
-        if args and factory.engine.active:
-            follow_guarded(args[0])
-        event = factory.open(target, action if factory.engine.current else programs, call, original)
-        if event is None:
-            return original(*args, **kwargs)
-        config = call.get("config", position=2) if phases else None
-        if config is None or not is_of_library(type(config)):
-            return factory.run(target, action, original, call, event)
-        return _run_monitored(factory, target, action, original, call, event, config)
+    def open(self, call: Call) -> Event | None:
+        """See `RecordedCalls`."""
+        action = self.action if self.factory.engine.current else self._of_program
+        return self.factory.open(self.target, action, call, self.original)
 
-    return observed_build
-
-
-def _run_monitored(
-    factory: WrapperFactory, target: Target, action: Record, original: Any, call: Call, event: Event, config: Any
-) -> Any:
-    guard = factory.engine.guard
-    chained = guard.around("making a progress monitor")(_chain)(factory, event, config)
-    if chained is None:
-        return factory.run(target, action, original, call, event)
-    inner, monitor, build_phases = chained
-
-    def restore() -> None:
-        if config.progress_monitor is monitor:
-            config.progress_monitor = inner
-
-    def build_and_restore(*args: Any, **kwargs: Any) -> Any:
+    def end(self, begun: BegunEvent, result: Any) -> None:
+        """See `RecordedCalls`."""
         try:
-            return original(*args, **kwargs)
+            self._restore(begun)
         finally:
+            super().end(begun, result)
+
+    def failed(self, begun: BegunEvent, error: BaseException) -> None:
+        """See `RecordedCalls`."""
+        try:
+            self._restore(begun)
+        finally:
+            super().failed(begun, error)
+
+    def _describe_programs(self, call: Call) -> dict[str, Any]:
+        """The facts of a build outside every other event: no other event describes its inputs."""
+        return {**(self.action.start(call) if self.action.start else {}), **network_inputs(call)}
+
+    def _chain(self, config: Any, event: Event) -> _Chained:
+        inner = config.progress_monitor
+        bindings = sys.modules[type(config).__module__]  # of the same TensorRT that builds: two may be loaded
+        monitor, phases = monitor_for(bindings, self.factory.engine, event, inner)
+        config.progress_monitor = monitor
+        return _Chained(config, inner, monitor, phases)
+
+    def _restore(self, begun: BegunEvent) -> None:
+        if begun.call.before is not None:
             try:
-                build_phases.close()
+                begun.call.before.phases.close()
             finally:
-                guard.finish("restoring a progress monitor", restore)
-
-    return factory.run(target, action, build_and_restore, call, event)
+                self._guard.finish("restoring a progress monitor", begun.call.before.restore)
 
 
-def _chain(factory: WrapperFactory, event: Event, config: Any) -> Any:
-    inner = config.progress_monitor
-    bindings = sys.modules[type(config).__module__]  # of the same TensorRT that builds: two may be loaded
-    monitor, build_phases = monitor_for(bindings, factory.engine, event, inner)
-    config.progress_monitor = monitor
-    return inner, monitor, build_phases
+class _Chained(NamedTuple):
+    """The monitors of one build: the program's own, `inner`, and torchspan's."""
+
+    config: Any
+    inner: Any
+    monitor: Any
+    phases: BuildPhases
+
+    def restore(self) -> None:
+        """Let the configuration have the program's monitor again."""
+        if self.config.progress_monitor is self.monitor:
+            self.config.progress_monitor = self.inner
 
 
 # --- The ONNX parser ------------------------------------------------------------------------------------------------
@@ -160,35 +187,29 @@ def tap_parser(factory: WrapperFactory, target: Target, original: Any) -> Any:
     """`OnnxParser.__init__(self, network, logger)`, which remembers the network."""
     engine, provenance = factory.engine, factory.provenance
 
-    @engine.guard.around(f"remembering {target}")
-    def remember(call: Call) -> None:
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+        return Call(None, args, kwargs) if engine.active else None
+
+    def end(call: Call, _result: Any) -> None:
         provenance.fills(call.args[0], call.get("network", position=1))
 
-    @functools.wraps(original)
-    def observed_init(*args: Any, **kwargs: Any) -> None:
-        original(*args, **kwargs)
-        if engine.active:
-            remember(Call(None, args, kwargs))
-
-    return observed_init
+    return around(engine.guard, f"remembering {target}", original, begin, end)
 
 
 def wrap_parse(factory: WrapperFactory, target: Target, action: Record, original: Any) -> Any:
-    """A method of a parser that parses a model, as an event. `call.before` describes the state before the call."""
-    before = factory.engine.guard.around(f"preparing {target}")(_before)
-
-    @functools.wraps(original)
-    def observed_parse(*args: Any, **kwargs: Any) -> Any:
-        call = Call(None, args, kwargs)
-        event = factory.open(target, action, call, original)
-        if event is None:
-            return original(*args, **kwargs)
-        if args:
-            call.before = before(factory.provenance, args[0])
-        return factory.run(target, action, original, call, event)
-
-    return observed_parse
+    """The replacement for a method of a parser that parses a model: see `_Parses`."""
+    return _Parses(factory, target, action, original).replacement()
 
 
-def _before(provenance: Provenance, parser: Any) -> build.BeforeParse:
-    return build.BeforeParse(provenance.network_of(parser), attribute(parser, "num_errors", 0))
+class _Parses(RecordedCalls):
+    """The calls of a method of a parser that parses a model, as events. `call.before` describes the state before the call."""
+
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BegunEvent | None:
+        """See `RecordedCalls`."""
+        begun = super().begin(args, kwargs)
+        if begun is not None and args:
+            begun.call.before = self.factory.engine.guard.call(f"preparing {self.target}", self._before, args[0])
+        return begun
+
+    def _before(self, parser: Any) -> build.BeforeParse:
+        return build.BeforeParse(self.factory.provenance.network_of(parser), attribute(parser, "num_errors", 0))

@@ -48,6 +48,7 @@ def install(
         late: Whether other modules may have imported names from the library already.
     """
     patches = Patches(LIBRARY, everywhere=late)
+    engine.at_stop(patches.undo)  # an interrupt may stop this function before it returns
     _hook(engine, provenance, ports, observations, patches, detail, follow)
     return patches.undo
 

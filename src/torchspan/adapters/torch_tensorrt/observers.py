@@ -7,17 +7,26 @@ import functools
 import sys
 import threading
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchspan import _dynamo_safety
 from torchspan._base import reading
-from torchspan.adapters.machinery.wrap import WrapperFactory
+from torchspan.adapters.machinery.around import around
+from torchspan.adapters.machinery.wrap import WrapperFactory, outside
 from torchspan.adapters.observed_functions import Observations
 from torchspan.engine import BegunCall, Observed
 from torchspan.probes import Target
 
 CALLING = "observed_func"
 """The name of the wrapper that the library makes for a decorated function. It calls `pre.observe` and then `post.observe`."""
+
+
+class _Firing(NamedTuple):
+    """One call of `observe` from the library's wrapper. context: of the call. is_pre: it comes before the call."""
+
+    frame: FrameType
+    context: Any
+    is_pre: bool
 
 
 class _Calls(threading.local):
@@ -37,7 +46,7 @@ def tap_observe(factory: WrapperFactory, observations: Observations, target: Tar
     calls = _Calls()
     module = vars(sys.modules[target.module])
 
-    def begin(frame: FrameType, context: Any) -> None:
+    def start(frame: FrameType, context: Any) -> None:
         _forget_those_gone(frame)
         call = Observed(context.callable, tuple(context.args), context.kwargs)
         begun = None
@@ -49,45 +58,49 @@ def tap_observe(factory: WrapperFactory, observations: Observations, target: Tar
     def finish(frame: FrameType, context: Any) -> None:
         _forget_those_gone(frame)
         if calls.open and calls.open[-1][0] is frame:
-            _, begun = calls.open.pop()
+            _, begun = calls.open[-1]  # removed at the end: a second attempt continues
             if begun is not None:
                 begun.end(engine, _error_of(frame), context.return_value)
+            calls.open.pop()
 
     def _forget_those_gone(frame: FrameType) -> None:
         while calls.open and not _lies_in(frame, calls.open[-1][0]):
-            _, begun = calls.open.pop()
+            _, begun = calls.open[-1]
             if begun is not None:
                 begun.end(engine, None)
+            calls.open.pop()
+
+    def begin(args: tuple[Any, ...], _kwargs: dict[str, Any]) -> _Firing | None:
+        if not engine.active or engine.registry.busy.now:
+            return None
+        observer, *contexts = args
+        frame = outside(sys._getframe())
+        if frame.f_code.co_name != CALLING or frame.f_globals is not module:
+            observations.mark(reading.attribute(observer, "name"), engine.current)
+            return None
+        if not contexts:
+            return None
+        is_pre = frame.f_locals["observers"].pre is observer
+        if is_pre:
+            guard.call("recording an observed function", start, frame, contexts[0])
+        return _Firing(frame, contexts[0], is_pre)
+
+    def end(firing: _Firing, _result: Any) -> None:
+        if not firing.is_pre:
+            finish(firing.frame, firing.context)
+
+    def failed(firing: _Firing, _error: BaseException) -> None:
+        finish(firing.frame, firing.context)  # if `pre` raised, neither the call nor `post` follows
+
+    observed = around(guard, "recording an observer", original, begin, end, failed)
 
     @functools.wraps(original)
     def observed_observe(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _dynamo_safety.is_tracing() or not engine.active or engine.registry.busy.now:
+        if _dynamo_safety.is_tracing():
             return original(self, *args, **kwargs)
-        frame = sys._getframe(1)
-        if frame.f_code.co_name != CALLING or frame.f_globals is not module:
-            guard.call("recording an observer", observations.mark, reading.attribute(self, "name"), engine.current)
-            return original(self, *args, **kwargs)
-        is_pre = guard.call("telling the start of an observed function from its end", _is_pre, frame, self, args)
-        if is_pre is None:
-            return original(self, *args, **kwargs)
-        if is_pre:
-            guard.call("recording an observed function", begin, frame, args[0])
-            try:
-                return original(self, *args, **kwargs)
-            except BaseException:  # in this case neither the call nor `post` follows
-                guard.finish("recording an observed function", finish, frame, args[0])
-                raise
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            guard.finish("recording an observed function", finish, frame, args[0])
+        return observed(self, *args, **kwargs)
 
     return observed_observe
-
-
-def _is_pre(frame: FrameType, observer: Any, args: tuple[Any, ...]) -> bool | None:
-    """Whether it is the observer before the call, in a frame of the library's wrapper. None without a context to record."""
-    return frame.f_locals["observers"].pre is observer if args else None
 
 
 def _lies_in(frame: FrameType | None, outer: FrameType) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
 from typing import Any
 
 from torchspan import semconv
 from torchspan._base.reading import attribute, class_name, entries, instance_dict, is_of_library, text
-from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.engine import Audience, Observed
+from torchspan.adapters.machinery.wrap import RecordedCalls, WrapperFactory
+from torchspan.engine import Audience, Event, Observed
 from torchspan.probes import Call, Record, Target
 from torchspan.probes.describe import compilation
 
@@ -31,59 +30,59 @@ def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, o
     interest = engine.registry.interest(action.phase)
     audience = Audience.ALL if recorded else Audience.SUBSCRIBERS
 
-    @engine.guard.around("wrapping the lowering passes")
     def with_wrapped_passes(manager: Any) -> Any:
+        if engine.current is None or (not recorded and interest.countdown is None):
+            return None
         passes = entries(attribute(manager, "passes"))
         if passes is None or not is_of_library(type(manager)):  # copying any other manager would run the program's code
             return None
         observed = copy.copy(manager)
-        observed.passes = [_wrap_pass(factory, target, action, audience, pass_) for pass_ in passes]
+        observed.passes = [_Pass(factory, target, action, pass_, audience).replacement() for pass_ in passes]
         return observed
 
-    @engine.guard.around("remembering that lowering passes are valid")
     def remember(manager: Any, observed: Any) -> None:
         if hasattr(observed, "_validated"):  # the manager validates once, and remembers that
             manager._validated = observed._validated
 
     @functools.wraps(original)
     def observed_passes(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if engine.current is None or (not recorded and interest.countdown is None):
-            return original(self, *args, **kwargs)
-        observed = with_wrapped_passes(self)
+        observed = engine.guard.call("wrapping the lowering passes", with_wrapped_passes, self)
         if observed is None:
             return original(self, *args, **kwargs)
         result = original(observed, *args, **kwargs)
-        remember(self, observed)
+        engine.guard.call("remembering that lowering passes are valid", remember, self, observed)
         return result
 
     return observed_passes
 
 
-def _wrap_pass(
-    factory: WrapperFactory,
-    target: Target,
-    action: Record,
-    audience: Audience,
-    lowering_pass: Callable[..., Any],
-) -> Callable[..., Any]:
-    engine = factory.engine
-    describe = engine.guard.around("describing a lowering pass")(compilation.lowering_pass)
-    named = text(attribute(lowering_pass, "__name__")) or class_name(type(lowering_pass)).rpartition(".")[2]
-    name = semconv.identifier(named)
+class _Pass(RecordedCalls):
+    """The calls of one lowering pass as events. name: of the pass."""
 
-    def observed_pass(*args: Any, **kwargs: Any) -> Any:
-        call = Call(None, args, kwargs)
-        facts = describe(name, call) or {}
-        observed = Observed(lowering_pass, args, kwargs)
-        event = engine.open(action.phase, facts, target=name, observed=observed, audience=audience)
-        return (
-            lowering_pass(*args, **kwargs) if event is None else factory.run(target, action, lowering_pass, call, event)
+    def __init__(
+        self, factory: WrapperFactory, target: Target, action: Record, lowering_pass: Any, audience: Audience
+    ) -> None:
+        super().__init__(factory, target, action, lowering_pass)
+        self._audience = audience
+        named = text(attribute(lowering_pass, "__name__")) or class_name(type(lowering_pass)).rpartition(".")[2]
+        self._name = semconv.identifier(named)
+
+    def open(self, call: Call) -> Event | None:
+        """See `RecordedCalls`."""
+        engine = self.factory.engine
+        facts = engine.guard.call("describing a lowering pass", compilation.lowering_pass, self._name, call)
+        observed = Observed(self.original, call.args, call.kwargs)
+        return engine.open(
+            self.action.phase, facts or {}, target=self._name, observed=observed, audience=self._audience
         )
 
-    for attribute_name in functools.WRAPPER_ASSIGNMENTS:  # `functools.wraps` would read them from the program's object
-        value = text(attribute(lowering_pass, attribute_name))
-        if value is not None:
-            setattr(observed_pass, attribute_name, value)
-    observed_pass.__dict__.update(instance_dict(lowering_pass))
-    observed_pass.__wrapped__ = lowering_pass  # type: ignore[attr-defined]
-    return observed_pass
+    def replacement(self) -> Any:
+        """See `RecordedCalls`. `functools.wraps` would read the attributes from the program's object."""
+        observed_pass = self.bare()
+        for attribute_name in functools.WRAPPER_ASSIGNMENTS:
+            value = text(attribute(self.original, attribute_name))
+            if value is not None:
+                setattr(observed_pass, attribute_name, value)
+        observed_pass.__dict__.update(instance_dict(self.original))
+        observed_pass.__wrapped__ = self.original
+        return observed_pass

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from torchspan._base.reading import attribute, is_a, loaded
+from torchspan.adapters.machinery.around import around
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.probes import Call, Creates, Record, Target, signature_of
 from torchspan.probes.describe import conversion
@@ -49,13 +49,11 @@ _CREATES = Creates(runner=conversion.module_itself, serialized=conversion.serial
 def tap_engine(factory: WrapperFactory, target: Target, original: Any) -> Any:
     """`TRTEngine._setup_engine(self)`, which remembers the engine and its bytes, inside an event or not."""
     signature, engine = signature_of(original), factory.engine
-    remember = engine.guard.around(f"remembering {target}")(factory.provenance.created)
 
-    @functools.wraps(original)
-    def observed_making(*args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
-        if engine.active:
-            remember(_CREATES, Call(signature, args, kwargs), engine.current)
-        return result
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+        return Call(signature, args, kwargs) if engine.active else None
 
-    return observed_making
+    def end(call: Call, _result: Any) -> None:
+        factory.provenance.created(_CREATES, call, engine.current)
+
+    return around(engine.guard, f"remembering {target}", original, begin, end)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchspan import _dynamo_safety
-from torchspan._base.boundaries import log_failure
+from torchspan._base.boundaries import Failures, log_failure
 from torchspan.inputs.observed.observations import ModuleCall, ObservedCalls
 from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
 from torchspan.inputs.observed.trees import Reader, SymbolicCallError, TooManyLeavesError
@@ -94,6 +94,7 @@ class ModuleRecorder:
         return ModuleCall(arguments, bound.by_keyword)
 
     def _failed(self) -> None:
+        Failures.total += 1
         self._observations.skipped("errors")
         if self._observations.errors == 1:
             log_failure(

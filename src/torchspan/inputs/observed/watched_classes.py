@@ -13,6 +13,7 @@ from torchspan import _dynamo_safety
 from torchspan._base import import_hooks, reading
 from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.by_identity import ByIdentity
+from torchspan._base.errors import PROCESS_GUARD
 from torchspan._base.forks import renewed
 from torchspan._base.patching import unbound
 
@@ -207,7 +208,7 @@ def _replacement(of: _Class, call: Callable[..., Any], original: Any) -> Any:
     @functools.wraps(original)
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         result = call(self, *args, **kwargs)
-        _dynamo_safety.undisturbed(of.made, self)
+        PROCESS_GUARD.call("watching a class", _dynamo_safety.undisturbed, of.made, self)
         return result
 
     method._torchdynamo_inline = call  # type: ignore[attr-defined]  # what Dynamo reads in place of this function

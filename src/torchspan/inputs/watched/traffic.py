@@ -17,7 +17,7 @@ from operator import length_hint
 from typing import Any, Protocol
 
 from torchspan import _dynamo_safety
-from torchspan._base.boundaries import log_failure
+from torchspan._base.boundaries import Failures, log_failure
 from torchspan._base.forks import renewed
 from torchspan.inputs.observed.leaves import Path, TensorShape
 from torchspan.inputs.observed.observations import SHAPES_LIMIT
@@ -246,6 +246,7 @@ class Traffic:
             follower.sampled(shape, is_new=is_new)
 
     def _failed(self) -> None:
+        Failures.total += 1
         if not self._has_failed:
             self._has_failed = True
             log_failure("%s failed; the program continues.", "The observation of a module's inputs")
