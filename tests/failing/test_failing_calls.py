@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each call of torchspan's functions fails in turn, and the program does not notice. `make failing-calls` tries all of them."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import torchspan
+from failing.scripts import SCRIPTS
+from support.child import UNMEASURED
+from support.failing_calls import ABOVE_THE_GUARDS
+
+PROGRAM = Path(__file__).with_name("program.py")
+SAMPLES = {name: 2 if name.startswith("tensorrt") else 7 if name.startswith("phases") else 12 for name in SCRIPTS}
+SAMPLES["observed"] += 12
+"""Tries of each script: 200 in all."""
+
+ABOVE = [(module, name) for module, names in ABOVE_THE_GUARDS.items() for name in names]
+
+
+def tried(*arguments):
+    """The report on each script."""
+    done = subprocess.run(
+        [sys.executable, PROGRAM, *arguments], capture_output=True, text=True, check=False, env=UNMEASURED, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    reports = map(json.loads, done.stdout.splitlines())
+    return {report["script"]: report for report in reports}
+
+
+@pytest.fixture(scope="module")
+def reports():
+    by_sample = {}
+    for name, sample in SAMPLES.items():
+        by_sample.setdefault(sample, []).append(name)
+    return {
+        name: report
+        for sample, names in by_sample.items()
+        for name, report in tried("--sample", str(sample), *names).items()
+    }
+
+
+def test_200_calls_fail():
+    assert sum(SAMPLES.values()) == 200
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_call_of_torchspan_that_fails_changes_nothing_for_the_program(reports, script):
+    assert reports[script]["tries"] == SAMPLES[script]
+    assert reports[script]["different"] == []
+
+
+def test_a_call_that_nothing_guards_is_found():
+    (report,) = tried("unguarded").values()
+    kinds = {
+        (error, kind)
+        for place, error, kind, _ in report["different"]
+        if place == "torchspan.semconv._emitted.identifier"
+    }
+    assert ("MemoryError", "result") in kinds
+    assert ("KeyboardInterrupt", "result") not in kinds  # which is the program's
+
+
+def functions(tree, outer=()):
+    """(qualified name without `<locals>`, node) of each function."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Lambda):
+            yield ".".join((*outer, "<lambda>")), node
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            path = (*outer, node.name)
+            if not isinstance(node, ast.ClassDef):
+                yield ".".join(path), node
+            yield from functions(node, path)
+        else:
+            yield from functions(node, outer)
+
+
+@pytest.mark.parametrize(("module", "name"), ABOVE, ids=lambda part: part)
+def test_a_function_above_the_guards_has_at_most_ten_lines_of_code(module, name):
+    path = Path(torchspan.__file__).parent.joinpath(*module.split("."))
+    source = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
+    nodes = [node for found, node in functions(ast.parse(source.read_text(encoding="utf-8"))) if found == name]
+    assert nodes, f"{source} has no {name}"
+    for node in nodes:
+        body = node.body if isinstance(node.body, list) else [node.body]
+        has_docstring = isinstance(node.body, list) and ast.get_docstring(node) is not None
+        parts = [part for statement in body[has_docstring:] for part in ast.walk(statement)]
+        assert len({part.lineno for part in parts if hasattr(part, "lineno")}) <= 10
