@@ -21,6 +21,7 @@ NAMES = (
     "compile_phases_page",
     "compatibility_page",
     "gpu_page",
+    "faults_page",
     "dashboards",
     "kubernetes",
     "architecture",

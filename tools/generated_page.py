@@ -18,3 +18,9 @@ def write_or_check(file, text, arguments):
 def cell(text):
     """A text as a cell of a table."""
     return " ".join(text.split()).replace("|", "\\|")
+
+
+def recorded_on(result):
+    """The date and the commit of a result."""
+    commit = "uncommitted changes" if result["commit"] is None else f"commit {result['commit'][:12]}"
+    return f"{result['date']}, on {commit}"

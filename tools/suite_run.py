@@ -29,7 +29,7 @@ class SuiteRun:
     asked: whole. collected: tests. deselected: test. skipped: test, reason. program: name, used. seconds: file, wall, cpu. ended: status.
     span: name. attribute: span, event, key, type. user_attribute: key, type. resource_attribute: key, type.
     sample: signal, name, attributes, events. left_out: key. metric: name, instrument, is_monotonic, unit, bounds, attributes.
-    operators: span, left, counted, named, omitted. route: name, hooks.
+    operators: span, left, counted, named, omitted. route: name, hooks. fault: group, what, lost, counted, outcome.
     """
 
     rows: dict[str, list[dict]] = field(default_factory=lambda: defaultdict(list))
