@@ -36,8 +36,8 @@ the script once for each of them: the first call raises, then the second, and so
 After each try the result, the exception and its context, what was printed, open descriptors and threads are compared with those of the
 script without torchspan. One warning is allowed. No event may be open and no lock held. A later run of the script must be traced as usual, and
 what was lost must be in the metric `torchspan.callback.failures`. After one try in ten, the names that other packages bind are compared as
-well, once torchspan is uninstrumented. An interrupt and a `BaseException` are the program's: it gets them once. In handlers of forks, Python
-itself prints and ignores them.
+well, once torchspan is uninstrumented. An interrupt and a `BaseException` are the program's: it gets them once. A function that
+Python calls at a fork, or TensorRT in a build, is an exception: they print and ignore what it raises, also without torchspan.
 """
 
 ABOVE = """\

@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support import failing_calls
-from support.failing_calls import CALLS, FORK_HANDLERS, LOCKS
+from support.failing_calls import CALLS, LOCKS, SWALLOWED
 from support.patched import bound_names
 
 failing_calls.install()
@@ -206,7 +206,7 @@ class Tries:
         tried = in_child(lambda: self._tried(number, make(), compares_names=number % NAMES_EVERY == 0))
         plain, whole, is_programs = self.plain, self.whole, name in OF_THE_PROGRAM
         passes = is_programs and tried["result"][:2] == ["raised", OF_THE_PROGRAM[name]]
-        is_ignored = is_programs and is_in_fork_handler(tried["stack"])
+        is_ignored = is_programs and is_swallowed(tried["stack"])
         kinds = {
             "result": not passes and tried["result"] != plain["result"],
             "printed": not passes and not is_ignored and prints_more(tried["printed"], whole["printed"], self.warnings),
@@ -294,10 +294,12 @@ def is_ending(thread):
     return not thread.daemon or thread.name == "torchspan flush"
 
 
-def is_in_fork_handler(stack):
-    """Whether Python called a function of this stack at a fork: then it prints and ignores what is raised, also an interrupt."""
-    handlers = {name.rpartition(".")[2] for name in FORK_HANDLERS}
-    return any(frame.startswith("torchspan._base.forks:") and frame.rpartition(" ")[2] in handlers for frame in stack)
+def is_swallowed(stack):
+    """Whether the caller of a function of this stack prints and ignores what it raises, also an interrupt."""
+    functions = {
+        (f"torchspan.{module}", name.rpartition(".")[2]) for module, names in SWALLOWED.items() for name in names
+    }
+    return any((frame.partition(":")[0], frame.rpartition(" ")[2]) in functions for frame in stack)
 
 
 def prints_more(printed, usual, warnings):

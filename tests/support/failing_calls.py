@@ -18,10 +18,18 @@ from pathlib import Path
 NAME = "__torchspan_call__"
 """What the first statement of each function calls, with the function's name."""
 
-FORK_HANDLERS = ("_take", "_release_in_parent", "_release_in_child", "_while_living.call_living")
-"""Functions of torchspan._base.forks that Python calls at a fork. It prints and ignores what they raise, also an interrupt."""
+SWALLOWED = {
+    "_base.forks": ("_take", "_release_in_parent", "_release_in_child", "_while_living.call_living"),
+    "_base.import_hooks": ("_renew_lock_of_wrapt",),
+    "adapters.log_lines": ("tap_log.observed_log",),
+    "adapters.tensorrt.build": (
+        "monitor_for.ProgressMonitor.__init__", "monitor_for.ProgressMonitor.phase_start",
+        "monitor_for.ProgressMonitor.step_complete", "monitor_for.ProgressMonitor.phase_finish",
+    ),
+}  # fmt: skip
+"""Module -> functions that Python calls at a fork, or TensorRT in a build. Both print and ignore what these raise, also an interrupt."""
 
-ABOVE_THE_GUARDS = {
+ABOVE_THE_GUARDS = SWALLOWED | {
     "_base.boundaries": ("ErrorBoundary.attempt", "ErrorBoundary.end", "ErrorBoundary.end.ending", "ErrorBoundary._attempt"),
     "_base.by_identity": ("_forget",),
     "_base.errors": (
@@ -29,8 +37,6 @@ ABOVE_THE_GUARDS = {
         "guarded.<lambda>", "Guard.around.<lambda>",
     ),
     "_base.flushing": ("_Call._run",),
-    "_base.forks": FORK_HANDLERS,
-    "_base.import_hooks": ("_renew_lock_of_wrapt",),
     "_context.span_ends": ("_ending.end",),
     "_context.threads": (
         "_starting.start", "_beginning.bootstrap", "_submitting.submit", "_making.init", "within", "_once",
