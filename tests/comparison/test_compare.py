@@ -9,8 +9,9 @@ from support.device_times import engine_run
 from support.operator_tables import operator, table
 from support.run_recording import RUN, RunRecording, write_run
 from torchspan import semconv
+from torchspan.answers.lines import Style
 from torchspan.comparison import ComparisonError, compare
-from torchspan.comparison._sentences import headline
+from torchspan.comparison._sentences import flowed_lines, headline
 from torchspan.comparison._sentences import sentences as all_sentences
 
 MUCH = "\N{MULTIPLICATION SIGN}"
@@ -103,6 +104,100 @@ def test_waiting_is_named_where_the_processor_worked_as_long_as_before(write):
     assert "on the processor before 90.0 ms → after 100 ms: the rest is waiting" in str(compare(before, after))
 
 
+def net(recording, name, at_ms, ms):
+    """Another compilation, of a model of this name."""
+    facts = {semconv.MODEL_CLASS: name, semconv.ENTRY_POINT: "torch_tensorrt.compile"}
+    recording.span("torch_tensorrt.compile", at_ms, at_ms + ms, facts)
+
+
+def nets(count, ms):
+    """Further compilations, each of a model of its own."""
+
+    def below(recording, _top):
+        for number in range(count):
+            net(recording, f"Net{number}", 1_000 * (number + 1), ms + number)
+
+    return below
+
+
+def test_each_compilation_whose_time_differs_has_a_line_with_its_parts_below_it(write):
+    result = compare(write("before.jsonl", below=nets(1, 100)), write("after.jsonl", ms=300, below=nets(1, 150)))
+    assert list(all_sentences(result)) == [
+        ("compile Net: before 100 ms → after 300 ms (+200 %, 1 and 1 runs, not judged): outside of its stages +200 ms", Style.STRONG),
+        ("   +200 ms  outside of its stages: before 100 ms → after 300 ms", Style.PLAIN),
+        ("compile Net0: before 100 ms → after 150 ms (+50 %, 1 and 1 runs, not judged)", Style.STRONG),
+        ("   +50.0 ms  outside of its stages: before 100 ms → after 150 ms", Style.PLAIN),
+        ("times are judged with 4 runs a side or more", Style.DIM),
+    ]  # fmt: skip
+
+
+def test_the_three_compilations_that_differ_most_have_parts(write):
+    pairs = compare(write("before.jsonl", below=nets(4, 100)), write("after.jsonl", ms=900, below=nets(4, 200))).pairs
+    assert [len(pair.parts) for pair in pairs] == [1, 1, 1, 0, 0]
+
+
+def test_a_line_has_at_most_three_hundred_characters():
+    texts = [("x" * 300, Style.PLAIN), ("   " + "y" * 301, Style.DIM)]
+    assert list(flowed_lines(texts, 1_000)) == [[("x" * 300, Style.PLAIN)], [("   " + "y" * 299 + "…", Style.DIM)]]
+
+
+def test_of_more_than_ten_compilations_the_number_is_said(write):
+    result = compare(write("before.jsonl", below=nets(12, 100)), write("after.jsonl", below=nets(12, 200)))
+    assert ("2 more pairs with other times", Style.DIM) in list(all_sentences(result))
+
+
+def test_of_more_than_ten_engines_the_number_is_said(write):
+    def engines(gpu_ms):
+        return lambda *around: [device(gpu_ms, engine=f"_run_on_acc_{number}")(*around) for number in range(11)]
+
+    result = compare(write("before.jsonl", below=engines(6)), write("after.jsonl", below=engines(12)))
+    assert ("1 more engine with other times", Style.DIM) in list(all_sentences(result))
+
+
+def test_of_more_than_forty_changes_the_number_is_said(write):
+    settings = {f"torch_tensorrt.settings.s{number}": number for number in range(42)}
+    result = compare(write("before.jsonl"), write("after.jsonl", settings=settings))
+    said = list(all_sentences(result))
+    assert sum(": before none → after " in text for text, _ in said[1:]) == 40
+    assert said[-1] == ("2 more changes; --json has all", Style.DIM)
+
+
+def test_the_first_line_names_up_to_three_likely_causes(write):
+    before = write("before.jsonl", TORCH_VERSION="1", TORCH_TENSORRT_VERSION="1", TENSORRT_VERSION="1")
+    after = write("after.jsonl", TORCH_VERSION="2", TORCH_TENSORRT_VERSION="2", TENSORRT_VERSION="2", OPERATORS_TOTAL=5)
+    assert headline(compare(before, after)) == (
+        "compile Net: before 100 ms → after 100 ms (+0 %, 1 and 1 runs, not judged): torch: before 1 → after 2; "
+        "torch_tensorrt: before 1 → after 2; tensorrt: before 1 → after 2"
+    )
+
+
+def test_a_time_that_was_nothing_has_no_rate(write):
+    result = compare(write("before.jsonl", ms=0), write("after.jsonl", ms=50))
+    assert headline(result).startswith(
+        "compile Net: before 0 ns → after 50.0 ms (from nothing, 1 and 1 runs, not judged)"
+    )
+
+
+def test_a_part_that_differs_by_exactly_a_millisecond_is_shown(write):
+    after = write("after.jsonl", ms=0, stages={"torch_tensorrt.lower": 1})
+    (pair,) = compare(write("before.jsonl", ms=0), after).pairs
+    assert [(row.path, row.difference_s) for row in pair.parts] == [((), 0.001)]
+
+
+def test_with_4_runs_a_side_one_row_is_judged_and_of_the_others_that_is_said(write):
+    for side, ms in (("before", 100), ("after", 200)):
+        for number in range(4):
+            folder = write(f"{side}/{number}.jsonl", ms=ms + number, below=nets(1, ms + number)).parent
+    first, second = compare(folder.parent / "before", folder).pairs
+    assert first.whole.p == pytest.approx(2 / 70)
+    assert (second.whole.p, second.whole.ratio is None) == (None, False)
+
+
+def test_the_times_of_a_pair_are_not_in_its_text(write):
+    path = write("before.jsonl")
+    assert "PairTimes" not in repr(compare(path, path).pairs[0])
+
+
 # --- pairs ------------------------------------------------------------------------------------------------------------
 def test_the_same_model_with_other_inputs_is_other_work(write, tmp_path):
     before = write("before.jsonl")
@@ -119,6 +214,22 @@ def test_a_function_that_moved_to_another_line_is_the_same_one(frame):
     result = compare(frame("before.jsonl", line=10), frame("after.jsonl", line=14, ms=150, file="lib/model.py"))
     assert headline(result).startswith("compile forward model.py:10: before 100 ms → after 150 ms")
     assert result.changes == ()
+
+
+def test_a_model_that_is_compiled_with_several_inputs_has_a_pair_for_each(write):
+    def second(ms):
+        def below(recording, _top):
+            facts = {semconv.MODEL_CLASS: "Net", semconv.ENTRY_POINT: "torch_tensorrt.compile"}
+            other = recording.span("torch_tensorrt.compile", 1_000, 1_000 + ms, facts)
+            recording.span("torch_tensorrt.trace", 1_000, 1_000, {semconv.INPUT_SHAPES: ["[8, 3]"]}, parent=other)
+
+        return below
+
+    pairs = compare(write("before.jsonl", below=second(50)), write("after.jsonl", below=second(80))).pairs
+    assert [(pair.name, pair.whole.base_s, pair.whole.new_s) for pair in pairs] == [
+        ("compile Net torch_tensorrt.compile [8, 3]", 0.05, 0.08),
+        ("compile Net torch_tensorrt.compile [1, 3]", 0.1, 0.1),
+    ]
 
 
 def test_what_is_compiled_more_often_is_a_change_and_its_time_a_sum(frame):
@@ -189,6 +300,16 @@ def test_an_engine_is_its_operators_and_inputs_whatever_its_name(write):
     ]
 
 
+def test_an_engine_whose_operators_are_not_known_is_its_inputs(write):
+    before, after = write("before.jsonl", below=engine(2)), write("after.jsonl", below=engine("?"))
+    assert sentences(compare(before, after))[0] == f"engine of [1, 3]: before {MUCH}0 → after {MUCH}1"
+
+
+def test_the_row_of_a_stage_is_called_by_its_name(write):
+    path = write("before.jsonl", stages={"torch_tensorrt.lower": 60})
+    assert compare(path, path).pairs[0].times.stage_row("lower").path == ("lower",)
+
+
 def test_the_same_engine_with_other_bytes_is_named(write):
     paths = [write(f"{name}.jsonl", below=engine(2, name * 16)) for name in "bc"]
     assert sentences(compare(*paths)) == ["engine of 2 ops [1, 3]: before 1.00 kB → after 1.00 kB (other bytes)"]
@@ -199,6 +320,7 @@ def test_the_same_engine_with_other_bytes_is_named(write):
     [
         ("hit", "miss", ["engine cache: before 1 hit → after 1 miss (other settings)"]),
         ("miss", "miss", []),
+        ("miss", "hit", ["engine cache: before 1 miss (other settings) → after 1 hit"]),
     ],
 )
 def test_what_the_engine_cache_did_is_compared_with_its_reason(write, before, after, expected):
@@ -207,7 +329,18 @@ def test_what_the_engine_cache_did_is_compared_with_its_reason(write, before, af
         write(f"{name}.jsonl", below=engine(2, CACHE_RESULT=result, **facts[result]))
         for name, result in (("one", before), ("two", after))
     ]
-    assert sentences(compare(*paths)) == expected
+    result = compare(*paths)
+    assert sentences(result) == expected
+    assert [change.is_worse for change in result.changes] == [before == "hit"] * len(expected)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "name"), [("AOTAUTOGRAD_CACHE", "AOTAutograd's cache"), ("INDUCTOR_CACHE", "Inductor's cache")]
+)
+def test_what_a_cache_of_torch_compile_did_is_compared(frame, attribute, name):
+    result = compare(frame("before.jsonl", **{attribute: "hit"}), frame("after.jsonl", **{attribute: "bypass"}))
+    assert sentences(result) == [f"{name}: before 1 hit → after 1 bypass"]
+    assert [change.is_worse for change in result.changes] == [True]
 
 
 def test_a_fallback_is_named_with_its_reason_and_its_line(write):
@@ -226,6 +359,20 @@ def test_a_fallback_is_named_with_its_reason_and_its_line(write):
     assert [change.is_worse for change in result.changes] == [True]
 
 
+def test_a_reason_of_a_fallback_that_concerns_no_operator_is_named(write):
+    result = compare(write("before.jsonl"), write("after.jsonl", FALLBACK_REASON_CLASSES=["user_excluded"]))
+    assert sentences(result) == [f"nothing in PyTorch: before {MUCH}0 → after {MUCH}0 (excluded by you)"]
+
+
+def test_a_setting_that_is_a_list_is_compared_by_its_entries(write):
+    key = semconv.SETTINGS["torch_executed_ops"]
+    before = write("before.jsonl", settings={key: ["torch.ops.aten.relu.default", "torch.ops.aten.add.Tensor"]})
+    after = write("after.jsonl", settings={key: ["torch.ops.aten.relu.default"]})
+    assert sentences(compare(before, after)) == [
+        "torch_executed_ops: before aten.relu, aten.add.Tensor → after aten.relu"
+    ]
+
+
 def test_a_recompile_a_break_and_an_error_are_named(frame):
     event = {semconv.GRAPH_BREAK_CLASS: "builtin", semconv.CODE_FILE: "model.py", semconv.CODE_LINE: 12}
     facts = {
@@ -241,6 +388,28 @@ def test_a_recompile_a_break_and_an_error_are_named(frame):
     ]
 
 
+def test_what_is_left_of_a_function_after_a_graph_break_is_that_function(frame):
+    facts = {
+        "CODE_FUNCTION": "torch_dynamo_resume_in_forward_at_19",
+        "RECOMPILE_REASON": "tensor 'x' size mismatch at index 0. expected 2, actual 3",
+        "RECOMPILE_CLASS": "size",
+    }
+    (change,) = compare(
+        frame("before.jsonl", CODE_FUNCTION=facts["CODE_FUNCTION"]), frame("after.jsonl", **facts)
+    ).changes
+    assert change.subject == "recompiles of forward"
+
+
+@pytest.mark.parametrize(("texts", "message"), [(False, "?"), (True, "wanda krol")])
+def test_the_whole_texts_of_a_file_are_in_sentences_that_ask_for_them(write, texts, message):
+    def failed(recording, top):
+        whole = {f"{semconv.LOCAL}{semconv.event_text_key(0, semconv.EXCEPTION_MESSAGE)}": "wanda krol"}
+        recording.span("torch_tensorrt.lower", 10, 20, whole, parent=top, error=("ValueError", "?"))
+
+    (change,) = compare(write("before.jsonl"), write("after.jsonl", below=failed), texts=texts).changes
+    assert (change.subject, change.why) == ("ValueError in lower", message)
+
+
 def keys(parts):
     """The attributes of a lookup with the digests of these parts."""
     names, digests = zip(*parts.items(), strict=True)
@@ -251,6 +420,12 @@ def test_the_part_of_a_key_that_differs_is_named_without_its_group(frame):
     before = frame("before.jsonl", **keys({"gm": "1", "config[*]": "2", "torch": "3"}))
     after = frame("after.jsonl", **keys({"gm": "1", "config[*]": "9", "torch": "3", "config[fusion]": "4"}))
     assert sentences(compare(before, after)) == ["config[fusion] in Inductor's key differs between before and after"]
+
+
+def test_a_group_of_a_key_is_named_where_none_of_its_parts_differs(frame):
+    before = frame("before.jsonl", **keys({"gm": "1", "config[*]": "2", "torch": "3"}))
+    after = frame("after.jsonl", **keys({"gm": "1", "config[*]": "9", "torch": "3"}))
+    assert sentences(compare(before, after)) == ["config[*] in Inductor's key differs between before and after"]
 
 
 def test_keys_of_which_no_part_is_equal_are_not_compared(frame):

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import gc
 import threading
 
 import pytest
@@ -31,6 +32,17 @@ def test_a_compilation_is_active_from_its_start_to_its_end(engine, active):
 def test_work_that_fails_is_not_active_any_more(engine, active, error):
     engine.close(engine.open(phase.COMPILE, {}), error)
     assert len(active) == 0
+
+
+def test_work_that_has_ended_is_not_kept(engine, active):
+    event = engine.open(phase.COMPILE, {})
+    engine.close(event)
+    assert [holder for holder in gc.get_referrers(event) if type(holder) is dict and id(event) in holder] == []
+
+
+def test_the_callback_is_called_by_what_it_keeps_track_of():
+    assert ActiveWork().callback.name == "keeping track of long work"
+    assert ActiveWork(name="runs").callback.name == "keeping track of runs"
 
 
 def test_long_work_inside_long_work_is_one_piece_of_work(engine, active):

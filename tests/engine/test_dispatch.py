@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import contextvars
 import threading
+from types import ModuleType
 
 import pytest
 
+import torchspan.engine
 from support.engines import extend
 from torchspan import phase
-from torchspan.engine import Callback, Engine, Pipeline, Placement
+from torchspan.engine import Anchor, Audience, Callback, Engine, Pipeline, Placement
 from torchspan.subscribers.callback_registry import Registry
 
 
@@ -204,3 +206,61 @@ def test_an_end_runs_though_its_callback_has_been_disabled_since(engine, seen):
         engine.close(engine.open(phase.PARTITION, {}))
     engine.close(outer)
     assert seen == ["end"] * 4
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_event_whose_end_was_interrupted_ends_with_its_error(engine, seen, monkeypatch, times):
+    extend(engine, Callback("ends", lambda _event: None, lambda event, _context: seen.append(event.error)))
+    event, error, interrupts = engine.open(phase.COMPILE, {}), ValueError(), [KeyboardInterrupt] * times
+    now_ns = Anchor.now_ns
+
+    def interrupted(anchor):
+        if interrupts:
+            raise interrupts.pop()
+        return now_ns(anchor)
+
+    monkeypatch.setattr(Anchor, "now_ns", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        engine.close(event, error, at_ns=event.start_ns)
+    assert seen == [error]
+    assert (event.error, event.end_ns) == (None, event.start_ns)
+
+
+def test_what_comes_before_the_next_event_runs_once_and_not_for_subscribers_alone(engine, seen):
+    def action():
+        seen.append("before")
+
+    for _ in range(2):
+        engine.before_next_event(action)
+    engine.open(phase.COMPILE, {}, audience=Audience.SUBSCRIBERS)
+    assert seen == []
+    for _ in range(2):
+        engine.close(engine.open(phase.COMPILE, {}))
+    assert seen == ["before"]
+
+
+def test_for_sampling_what_begins_alongside_a_detached_event_is_a_tree_of_its_own(engine):
+    def trees():
+        events = [engine.open(phase.EXECUTE, {}, placement=Placement()), engine.open(phase.COMPILE, {})]
+        return [event.state.tree for event in events]
+
+    engine.registry.has_trees = True
+    detached, current = contextvars.copy_context().run(trees)
+    assert None not in {detached, current}
+    assert detached is not current
+
+
+def test_an_event_knows_the_thread_in_which_it_was_opened(engine):
+    threads = []
+    thread = threading.Thread(
+        target=lambda: threads.append((engine.open(phase.COMPILE, {}).thread_id, threading.get_ident()))
+    )
+    thread.start()
+    thread.join()
+    ((of_event, of_thread),) = threads
+    assert of_event == of_thread
+
+
+def test_the_package_has_every_name_that_it_exports():
+    exported = {name: getattr(torchspan.engine, name, None) for name in torchspan.engine.__all__}
+    assert [name for name, value in exported.items() if value is None or isinstance(value, ModuleType)] == []

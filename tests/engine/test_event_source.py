@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A source that reports beginnings and ends apart, as Dynamo's event log does, built on the engine as it is."""
 
+import contextlib
 import threading
 
 import pytest
@@ -221,3 +222,29 @@ def test_a_stack_below_an_event_takes_reports_from_any_thread(engine):
         ("two", None, {"incomplete": True}),
         (None, None, {}),
     ]
+
+
+def test_of_more_than_a_thousand_events_that_wait_the_oldest_is_completed(engine):
+    for number in range(1_001):
+        event = engine.open(phase.BUILD_PHASE, {}, target=str(number))
+        engine.defer(event)
+        engine.close(event)
+    assert engine.seen == [("0", None, {})]
+
+
+@pytest.mark.parametrize("times", [0, 1])
+def test_an_event_ends_with_its_error_also_after_an_interrupt(engine, monkeypatch, times):
+    errors, interrupts, close = [], [KeyboardInterrupt] * times, engine.close
+
+    def interrupted(event, error=None, **options):
+        if interrupts:
+            raise interrupts.pop()
+        errors.append(error)
+        close(event, error, **options)
+
+    monkeypatch.setattr(engine, "close", interrupted)
+    stack, error = EventStack(engine), ValueError()
+    event = stack.begin("frame", phase.BUILD_PHASE, {}, target="frame")
+    with pytest.raises(KeyboardInterrupt) if times else contextlib.nullcontext():
+        stack.end("frame", error=error, at_ns=event.start_ns)
+    assert (errors, event.end_ns, stack.top("frame")) == ([error], event.start_ns, None)

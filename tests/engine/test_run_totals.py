@@ -37,6 +37,18 @@ def test_what_a_collector_takes_is_counted_once(times, totals):
     assert (times.wanted, totals.now()) == (True, (3, 1.75))
 
 
+def test_a_collector_that_fails_and_the_callback_for_totals_are_named():
+    def fails():
+        raise ValueError
+
+    guard = Guard()
+    times = RunTimes(guard)
+    times.want(fails, batch=1)
+    times.add(0.5)
+    assert guard.failures == {"adding up runs": 1}
+    assert RunTotals([times]).callback.name == "totalling runs"
+
+
 def test_without_a_collector_a_bounded_number_is_held(times, totals):
     for _ in range(3 * TOTALLED):
         times.add(0.5)

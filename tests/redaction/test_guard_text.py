@@ -20,10 +20,119 @@ from torchspan.redaction.guard_text import GuardText
         # a number belongs to a size only within its own clause
         ("L['x'].size()[0] == 3 | (L['pin'] == 4711)", "x.size()[0] == 3 | (pin == ?)"),
         ("L['x'].size()[0] == 3 if L['pin'] == 4711 else 5", "x.size()[0] == 3 if pin == ? else ?"),
+        ("1 if L['x'].size()[0] == 3 else 4711", "? if x.size()[0] == 3 else ?"),
+        ("(L['x'].size()[0] == 3) & (L['pin'] == 4711)", "(x.size()[0] == 3) & (pin == ?)"),
+        ("L['x'].size()[0] == 3 or L['pin'] == 4711", "x.size()[0] == 3 or pin == ?"),
+        ("f(L['x'].size()[0], 4711)", "f(x.size()[0], ?)"),
+        ("L['xs'][4711].size()[0] == 3", "xs[?].size()[0] == 3"),
+        ("L['x'].stride()[12] == -8", "x.stride()[12] == -8"),
+        ("L['x'].size()[0] == 3.5", "x.size()[0] == ?"),
+        ("L['x'].size()[0] == 12345678901234567890", "x.size()[0] == ?"),
+        # literals of all kinds
+        ("L['x'] is None", "x is ?"),
+        ("L['x'] == [True, False, inf, nan]", "x == [?, ?, ?, ?]"),
+        ("L['x'] == -1.5e3 or L['x'] == .5", "x == ? or x == ?"),
+        ("L['x'] == 'it\\'s wanda' and L['y'] == rb\"wanda\"", "x == ? and y == ?"),
+        ("L['x'] == 'wanda' 'krol'", "x == ?"),
+        ('L["x"] == 3', "x == ?"),
+        ("not L['a_1'].training", "not a_1.training"),
+        # what Dynamo writes of a tensor, of PyTorch's settings, and of types
+        ("tensor 'L['x']' stride mismatch at index 1. expected 16, actual -1", "tensor 'x' stride mismatch at index 1. expected 16, actual -1"),
+        ("tensor 'L['x']' rank mismatch. expected 2, actual 3", "tensor 'x' rank mismatch. expected 2, actual 3"),
+        ("tensor 'L['x']' requires_grad mismatch. expected requires_grad=1", "tensor 'x' requires_grad mismatch. expected requires_grad=1"),
+        (
+            "tensor 'L['x']' device index mismatch. Expected device index to be 0, got 1",
+            "tensor 'x' device index mismatch. Expected device index to be 0, got 1",
+        ),
+        (
+            "tensor 'L['x']' device index mismatch. expected device index to be -1, actual 0",
+            "tensor 'x' device index mismatch. expected device index to be -1, actual 0",
+        ),
+        ("tensor 'L['x']' dispatch key set mismatch. expected Wanda, got Krol", "tensor 'x' dispatch key set mismatch. expected ?"),
+        ("GLOBAL_STATE changed: grad_mode wanda num_threads ", "GLOBAL_STATE changed: grad_mode ? num_threads"),
+        ("___check_type_id(L['x'], 94), type=<class 'wanda'>", "___check_type_id(x, ?), type=<class ?>"),
+        ("L['x'] == 3\nwanda", "x == ?"),
         # texts that are not guards
+        ("L['x'] == 'wanda", "?"),
+        ("wanda krol", "?"),
+        ("", "?"),
+        ("tensor 'L['x']' rank mismatch. expected two, actual 3", "?"),
         ("L['x'] == 3  # + wanda", "?"),
         ("tensor 'L['Float']' dtype mismatch. expected a, actual Float", "tensor 'Float' dtype mismatch. expected ?, actual Float"),
     ],
 )  # fmt: skip
 def test_a_guard_leaves_with_its_names_and_without_its_literals(guard, kept):
     assert GuardText().reduced(guard) == kept
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Float",
+        "Double",
+        "Half",
+        "BFloat16",
+        "Long",
+        "Int",
+        "Short",
+        "Char",
+        "Byte",
+        "Bool",
+        "UInt16",
+        "UInt32",
+        "UInt64",
+        "ComplexFloat",
+        "ComplexDouble",
+        "ComplexHalf",
+        "Float8_e4m3fn",
+        "Float8_e5m2",
+    ],
+)
+def test_the_data_types_that_differ_leave_by_pytorchs_names(name):
+    guard = f"tensor 'x' dtype mismatch. expected {name}, actual {name}"
+    assert GuardText().reduced(guard) == guard
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        "grad_mode",
+        "torch_function",
+        "deterministic_algorithms",
+        "deterministic_algorithms_warn_only",
+        "allow_tf32",
+        "allow_fp16_reduce",
+        "allow_bf16_reduce",
+        "num_threads",
+        "default_dtype",
+        "autocast",
+    ],
+)
+def test_the_setting_of_pytorch_that_changed_leaves(state):
+    assert GuardText().reduced(f"GLOBAL_STATE changed: {state} ") == f"GLOBAL_STATE changed: {state}"
+
+
+def test_a_condition_of_256_characters_leaves_and_a_longer_one_does_not():
+    assert GuardText().reduced(f"L['{'x' * 252}']") == "x" * 252
+    assert GuardText().reduced("x" * 256) == "x" * 256
+    assert GuardText().reduced("x" * 257) == "?"
+
+
+def test_a_tensor_is_named_by_at_most_128_characters():
+    assert GuardText().reduced(f"tensor '{'x' * 128}' rank mismatch. expected 2, actual 3").startswith("tensor 'xxx")
+    assert GuardText().reduced(f"tensor '{'x' * 129}' rank mismatch. expected 2, actual 3") == (
+        "tensor '?' rank mismatch. expected 2, actual 3"
+    )
+
+
+def test_a_literal_may_be_longer_than_the_guard_that_leaves():
+    assert GuardText().reduced(f"L['x'] == '{'w' * 4_000}'") == "x == ?"
+    assert GuardText().reduced(f"L['x'] == '{'w' * 5_000}'") == "?"
+
+
+def test_the_users_own_file_has_the_whole_guard():
+    guard = "L['x'] == 'wanda'"
+    assert GuardText.is_local
+    assert GuardText().whole(guard) == guard
+    assert GuardText().whole("x" * 2049) == "x" * 2045 + "…"
+    assert GuardText().shortened("x" * 20, 10) == "xxxxxxx…"

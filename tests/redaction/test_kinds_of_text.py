@@ -14,19 +14,24 @@ from torchspan.redaction.kinds_of_text import (
     CompileId,
     Digest,
     Enumeration,
+    ErrorMessage,
     GraphBreakType,
+    HostName,
     Identifier,
+    KeyPart,
+    LayerName,
     LineText,
     ModulePath,
     PlaceText,
     ProgramsSpanName,
     ProgramText,
+    RunId,
     SpanName,
     Text,
     Version,
 )
 from torchspan.redaction.operator_text import OnnxOperator, Operator, OperatorArguments, Validators
-from torchspan.redaction.size_text import DataType, SettingValue, ShapeText
+from torchspan.redaction.size_text import ArgumentPath, DataType, SettingValue, ShapeText
 
 KINDS = (
     OperatorArguments(),
@@ -130,6 +135,7 @@ def test_what_is_not_in_an_enumeration_is_other():
         "<lambda>",
         "_run_on_acc_0",
         "größe.Straße",
+        "größe.<größe>.?",
         "模型.前向",
         "n" * 128,
     ],
@@ -186,6 +192,110 @@ def test_what_is_not_a_version_is_a_question_mark(text):
 @pytest.mark.parametrize("text", ["0/0", "12/3", "!1", "!1/0/0"])
 def test_a_compile_id_stays(text):
     assert CompileId().reduced(text) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (KeyPart(), "gm"),
+        (KeyPart(), "example_inputs[0]"),
+        (KeyPart(), "inductor_config[triton.*]"),
+        (KeyPart(), "inductor_config[*]"),
+        (KeyPart(), "a[b.c.d.e]"),
+        (KeyPart(), "n" * 64),
+        (RunId(), "job_1.a-2"),
+        (RunId(), "n" * 64),
+        (HostName(), "node-1.example"),
+        (HostName(), "n" * 253),
+        (Digest(), "0" * 64),
+        (Version(), "1" * 64),
+        (ArgumentPath(), "past[0][123456789]"),
+        (ArgumentPath(), "x.?"),
+        (ArgumentPath(), "kwargs[?][1]"),
+        (ArgumentPath(), "n" * 256),
+        (ModulePath(), "layers.1234"),
+        (ShapeText(), "[" + "1, " * 170 + "]"),
+        (OperatorArguments(), "n" * 64),
+        (OperatorArguments(), "argument 1234, "),
+        (OperatorArguments(), ", ".join(["dim"] * 205)),
+        (Validators(), ", ".join(["f"] * 342)),
+        (Operator(), "a.b.c.d.e.f.g.h.i"),
+    ],
+)
+def test_a_text_of_the_longest_form_is_accepted(kind, text):
+    assert kind.accepts(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (KeyPart(), "a b"),
+        (KeyPart(), "a["),
+        (KeyPart(), "1a"),
+        (KeyPart(), "a[1].b"),
+        (KeyPart(), "a[b.c.d.e.f]"),
+        (KeyPart(), "n" * 65),
+        (RunId(), "-a"),
+        (RunId(), "a b"),
+        (RunId(), "n" * 65),
+        (HostName(), ".a"),
+        (HostName(), "n" * 254),
+        (CompileId(), "0/0/0/0"),
+        (CompileId(), "1234567890"),
+        (CompileId(), "0/"),
+        (ArgumentPath(), "0x"),
+        (ArgumentPath(), "x[a]"),
+        (ArgumentPath(), "x.y"),
+        (ArgumentPath(), "x[1234567890]"),
+        (ArgumentPath(), "n" * 257),
+        (ModulePath(), "layers.12345"),
+        (ShapeText(), "[" + "1, " * 171 + "]"),
+        (OperatorArguments(), "n" * 65),
+        (OperatorArguments(), "argument 12345"),
+        (OperatorArguments(), ", ".join(["dim"] * 206)),
+        (Validators(), ", ".join(["f"] * 343)),
+        (Operator(), "a.b.c.d.e.f.g.h.i.j"),
+    ],
+)
+def test_a_longer_text_or_one_of_another_form_is_not_accepted(kind, text):
+    assert not kind.accepts(text)
+
+
+def test_a_list_of_operators_arguments_that_is_too_long_is_one_question_mark():
+    assert OperatorArguments().reduced(", ".join(["dim"] * 205)) == ", ".join(["dim"] * 205)
+    assert OperatorArguments().reduced(", ".join(["dim"] * 206)) == "?"
+
+
+@pytest.mark.parametrize("kind", [Text(), ProgramText(), LayerName(), PlaceText()])
+def test_a_text_that_is_captured_has_at_most_two_kilobytes(kind):
+    assert kind.whole("x" * 2048) == "x" * 2048
+    assert kind.whole("x" * 2049) == "x" * 2045 + "…"
+
+
+@pytest.mark.parametrize("kind", [Text(), ProgramsSpanName()])
+def test_of_a_text_that_is_shortened_the_beginning_is_left(kind):
+    assert kind.shortened("x" * 20, 10) == "xxxxxxx…"
+
+
+def test_the_name_of_the_programs_span_has_at_most_256_bytes():
+    kind = ProgramsSpanName()
+    assert (kind.accepts("é" * 128), kind.accepts("é" * 128 + "x")) == (True, False)
+    assert kind.reduced("x" * 256) == "x" * 256
+    assert kind.reduced("x" * 257) == "x" * 253 + "…"
+
+
+def test_a_name_that_is_shortened_is_a_question_mark_unless_it_is_as_short():
+    assert (Identifier().shortened("name", 2), Identifier().shortened("n", 2)) == ("?", "n")
+
+
+def test_a_message_of_which_nothing_leaves_is_left_out_where_it_would_say_nothing():
+    assert [kind.is_left_out for kind in (ErrorMessage(), ProgramText(), Text())] == [True, True, False]
+
+
+def test_the_users_own_file_has_messages_guards_and_names_whole():
+    assert [kind.is_local for kind in (Text(), ProgramText(), LayerName(), PlaceText(), Identifier())] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
 
 
 # --- operators -----------------------------------------------------------------------------------------------------
@@ -289,7 +399,26 @@ def test_another_data_type_is_other():
 
 @pytest.mark.parametrize(
     "text",
-    ["3", "-1", "0.5", "1e-05", "True", "None", "fast", "torch.float16", "dtype.f32", "EngineCapability.STANDARD"],
+    [
+        *(
+            "3",
+            "-1",
+            "0.5",
+            "-3.25",
+            "1e-05",
+            "2.5e+7",
+            "True",
+            "False",
+            "None",
+            "none",
+            "fast",
+            "moderate",
+            "full",
+            "torch.float16",
+        ),
+        *("dtype.f32", "dtype.b", "dtype.bf16", "torch.u8", "dtype.i64"),
+        *("EngineCapability.STANDARD", "EngineCapability.SAFETY", "EngineCapability.DLA_STANDALONE"),
+    ],
 )
 def test_a_value_of_a_setting_stays(text):
     assert SettingValue().reduced(text) == text
@@ -306,6 +435,7 @@ def test_another_value_of_a_setting_is_a_question_mark(text):
         "inputs[0].shape[1]: specialized to a constant",
         "inputs[0].shape[1]: always equal to inputs[1].shape[1]",
         "?: not all values of its range are valid",
+        "inputs[0].shape[1]: always related to ?",
     ],
 )
 def test_a_violation_stays(text):
@@ -324,6 +454,9 @@ def test_a_violation_with_a_name_in_it_is_a_question_mark():
         "inputs[0].shape[0]: 4",
         "inputs[0].shape[0]: auto",
         "inputs[0].shape[0]: dynamic [2, 8]",
+        "inputs[0].shape[0]: static",
+        "inputs[0].shape[0]: auto [2, int_oo]",
+        "inputs[0][1][2][3].shape[1234]: 4",
     ],
 )
 def test_a_dynamic_dimension_stays(text):
@@ -354,6 +487,14 @@ def test_a_dynamic_dimension_with_a_name_in_it_is_a_question_mark(text):
         "the result of torch.ops.aten.item.default depends on data",
         "the shape of the result of torch.ops.aten.nonzero.default depends on data",
         "refused: invalid_input",
+        "refused: dynamic_control_flow",
+        "refused: anti_pattern",
+        "refused: standard_library",
+        "refused: constraint_violation",
+        "refused: dynamic_dim",
+        "refused: invalid_output",
+        "refused: unsupported_aliased_mutated_dynamic_inputs",
+        "Dynamo cannot trace: Data-dependent branching",
         "LookupError was raised, at <string>:12 in Model.<locals>.forward",
     ],
 )

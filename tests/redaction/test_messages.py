@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import random
 import string
+from pathlib import Path
 
 import pytest
 import torch
@@ -70,8 +71,28 @@ def raised(work):
 
 
 def test_a_constant_of_the_librarys_code_leaves_with_its_error():
-    error = raised(lambda: torch.nn.Linear(2, 2).get_parameter(""))
-    assert messages.of_error(error) is not None
+    message = messages.of_error(raised(lambda: torch.nn.Linear(2, 2).register_parameter("", None)))
+    assert messages.of_text('parameter name can\'t be empty string ""') == "?"
+    assert (message, message.whole) == ('parameter name can\'t be empty string ""',) * 2
+
+
+TORCH = str(Path(torch.__file__).parent)
+
+
+@pytest.mark.parametrize(
+    ("file", "kept"),
+    [
+        (f"{TORCH}/wanda.py", "wanda krol"),
+        (f"{TORCH}/nn/wanda.py", "wanda krol"),
+        (f"{TORCH}\\wanda.py", "wanda krol"),
+        (f"{TORCH}_wanda/wanda.py", "?"),
+        ("<string>", "?"),
+    ],
+)
+def test_a_constant_leaves_where_its_code_is_in_a_file_of_the_library(file, kept):
+    scope = {"__name__": "torch.wanda"}
+    exec(compile("def work(): raise RuntimeError('wanda krol')", file, "exec"), scope)
+    assert messages.of_error(raised(scope["work"])) == kept
 
 
 def test_a_constant_of_the_programs_code_does_not_leave():

@@ -110,3 +110,81 @@ def test_what_is_cut_at_the_end_by_tensorrt_leaves_with_its_error_code():
 )
 def test_frames_in_frames_without_end_are_read_up_to_a_depth(text):
     assert str(messages.of_text(text)).endswith("?")
+
+
+CATEGORIES = (
+    "API Usage Error, Internal Error, Shape Error, Integer Overflow, Serialization, OutOfMemory, Miscellaneous, BuildCanceled, Cuda Runtime, "
+    "Cuda Driver, Myelin, Cask, Cudnn, Cublas, CuTensor, Cutensor, Unknown"
+)
+CLASSES = (
+    "IBuilder, IBuilderConfig, INetworkDefinition, ITensor, IConvolutionLayer, IRuntime, IRuntimeConfig, IRuntimeCache, ICudaEngine, "
+    "IExecutionContext, IEngineInspector, IHostMemory, IRefitter, IOptimizationProfile, ISerializationConfig, ITimingCache, IPluginRegistry, "
+    "IStreamReader, ILoop, IIfConditional, IAttention, ILogger"
+)
+LAYERS = (
+    "Activation, Assertion, Attention, AttentionInput, AttentionOutput, Cast, Concatenation, Condition, ConditionalInput, ConditionalOutput, "
+    "Constant, Convolution, Cumulative, Deconvolution, Dequantize, DynamicQuantize, Einsum, ElementWise, Fill, Gather, GridSample, Identity, "
+    "Iterator, KVCacheUpdate, LoopOutput, LRN, Matrix Multiply, NMS, NonZero, Normalization, OneHot, Padding, Parametric ReLU, PluginV2, "
+    "PluginV3, Pooling, Quantize, RaggedSoftMax, Recurrence, Reduce, Resize, ReverseSequence, RotaryEmbedding, Scale, Scatter, Select, Shape, "
+    "Shuffle, Slice, Softmax, Squeeze, TopK, TripLimit, Unary, Unsqueeze"
+)
+FILES = (
+    "ModelImporter, ModelRefitter, NvOnnxParser, ImporterContext, importerUtils, onnxOpImporters, onnxOpCheckers, onnxProtoUtils, "
+    "onnxErrorRecorder, errorHelpers, WeightsContext, ShapedWeights, ShapeTensor, LoopHelpers, ConditionalHelpers, RNNHelpers, "
+    "AttentionHelpers, OnnxAttrs, weightUtils, onnx2trt_utils, builtin_op_importers"
+)
+CODES = (
+    "INTERNAL_ERROR, MEM_ALLOC_FAILED, MODEL_DESERIALIZE_FAILED, INVALID_VALUE, INVALID_GRAPH, INVALID_NODE, UNSUPPORTED_GRAPH, "
+    "UNSUPPORTED_NODE, UNSUPPORTED_NODE_ATTR, UNSUPPORTED_NODE_INPUT, UNSUPPORTED_NODE_DATATYPE, UNSUPPORTED_NODE_DYNAMIC, "
+    "UNSUPPORTED_NODE_SHAPE, REFIT_FAILED"
+)
+FUNCTIONS = (
+    "addLayer, checkShape, convDeconvMultiInput, convertAxis, createInput, deserializeModel, elementwiseHelper, getAxis, importConv, loadWeights, "
+    "parseNode, refitWeights, unaryHelper"
+)
+WORDS = {
+    "Error Code 4: {} (wanda)": (CATEGORIES, "Error Code 4: {} (?)"),
+    "{}::build: Error Code 4: Shape Error (wanda)": (CLASSES, "{}::build: Error Code 4: Shape Error (?)"),
+    "Error Code 3: wanda [{}]:kernel weights has count 36 but 108 was expected": (
+        LAYERS,
+        "Error Code 3: ? [{}]:kernel weights has count 36 but 108 was expected",
+    ),
+    "{}.cpp:12: wanda": (FILES, "{}.cpp:12: ?"),
+    "In node 4 (parseNode): {}: wanda": (CODES, "In node ? (parseNode): {}: ?"),
+    "In node 4 ({}): INVALID_NODE: wanda": (FUNCTIONS, "In node ? ({}): INVALID_NODE: ?"),
+    "Error Code 4: Shape Error (wanda In f at /_src/{}/a.cpp:17)": (
+        "common, optimizer, plugin, runtime, sharedSafety",
+        "Error Code 4: Shape Error (? In f at /_src/{}/a.cpp:17)",
+    ),
+    "Error Code 4: Shape Error (wanda In f at /_src/common/a.{}:17)": (
+        "cpp, cu, h, hpp, inl",
+        "Error Code 4: Shape Error (? In f at /_src/common/a.{}:17)",
+    ),
+    "Error Code 4: Shape Error (wanda In {} at /_src/common/a.cpp:17)": (
+        "f, a::b, A::~A, operator()",
+        "Error Code 4: Shape Error (? In {} at /_src/common/a.cpp:17)",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", WORDS)
+def test_the_words_of_tensorrt_around_a_text_leave(text):
+    words, kept = WORDS[text]
+    lost = [word for word in words.split(", ") if str(messages.of_text(text.format(word))) != kept.format(word)]
+    assert lost == []
+
+
+def test_two_places_may_follow_a_text():
+    places = " In f at /_src/common/a.cpp:1 In g at /_src/common/b.cpp:2"
+    assert (
+        str(messages.of_text(f"Error Code 4: Shape Error (wanda{places})")) == f"Error Code 4: Shape Error (?{places})"
+    )
+    third = f"Error Code 4: Shape Error (wanda In h at /_src/common/c.cpp:3{places})"
+    assert str(messages.of_text(third)) == f"Error Code 4: Shape Error (?{places})"
+
+
+def test_a_layer_before_a_known_text_is_named_by_its_class():
+    text = "Error Code 3: IConvolutionLayer wanda: kernel weights has count 36 but 108 was expected"
+    assert str(messages.of_text(text)) == (
+        "Error Code 3: IConvolutionLayer ?: kernel weights has count 36 but 108 was expected"
+    )

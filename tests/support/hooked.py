@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions in place of a library's, which the running engine of torchspan observes as it observes those of a library."""
 
+from torchspan._base.errors import FAILED
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import RUNNING
@@ -22,8 +23,13 @@ class Hooked:
         if engine is None:
             return self._function(*args)
         if engine is not self._engine:
-            self._engine, self._replacement = engine, self._make(WrapperFactory(engine, Provenance()), self._function)
+            self._engine, self._replacement = engine, self._function
+            replacement = engine.guard.begin("hooking into a library", self._replaced, engine)
+            self._replacement = self._function if replacement is FAILED else replacement
         return self._replacement(*args)
+
+    def _replaced(self, engine):
+        return self._make(WrapperFactory(engine, Provenance()), self._function)
 
 
 def described(call, *_result):

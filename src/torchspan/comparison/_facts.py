@@ -147,7 +147,7 @@ class Facts:
         for cache, results in caches.items():
             text = ", ".join(result.sentence.partition(", which saved")[0] for result in results)
             missed = sum(result.count for result in results if result.outcome in {"miss", "bypass"})
-            self.facts[FactKey("cache", _CACHES.get(cache, cache))] = ComparedFact((text,), text, badness=missed)
+            self.facts[FactKey("cache", _CACHES[cache])] = ComparedFact((text,), text, badness=missed)
 
     def _add_engines(self, work: Compiled) -> None:
         engines: defaultdict[str, list[BuiltEngine]] = defaultdict(list)

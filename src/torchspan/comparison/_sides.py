@@ -194,7 +194,7 @@ def _key(row: Compiled, node: Node) -> WorkKey:
     if not row.is_compilation:
         return WorkKey("run", row.name, node.span.name, "")
     entry = str(node.span.attributes.get(semconv.ENTRY_POINT) or node.span.name)
-    what = "compile" if node.span.name == phase.COMPILE.name else node.span.name.rpartition(".")[2]
+    what = node.span.name.rpartition(".")[2]
     inputs = (
         strings(inside.span.attributes, semconv.INPUT_SHAPES)
         for inside in node.below()

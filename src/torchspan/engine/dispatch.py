@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
-from enum import Enum
+from enum import Enum, auto
 from types import CodeType
 from typing import Any
 
@@ -32,11 +32,12 @@ OPENING = "opening an event"
 class Audience(Enum):
     """Who receives an event."""
 
-    ALL = "pipeline, user callbacks and observers"
-    PIPELINE = "pipeline"
+    ALL = auto()
+    """The pipeline, user callbacks and observers."""
+    PIPELINE = auto()
     """Only the pipeline: subscribers have already received this work, or it is over."""
-    SUBSCRIBERS = "user callbacks and observers"
-    """Only subscribers that want it. For the pipeline, and for nesting, the event does not exist."""
+    SUBSCRIBERS = auto()
+    """Only user callbacks and observers that want it. For the pipeline, and for nesting, the event does not exist."""
 
 
 class Engine:
@@ -251,6 +252,10 @@ class Engine:
         except BaseException:  # of the program, at any point: what is left to do is done before it passes
             self._close(event, error, result, at_ns)
             raise
+        finally:
+            event.error = None
+            event.observed = None
+            event.state.record = None
 
     def _close(self, event: Event, error: BaseException | None, result: Any, at_ns: int | None) -> None:
         """What `close` does. A second call continues where an interrupt ended the first one."""
@@ -266,9 +271,6 @@ class Engine:
                 self._leave(event, error)
         finally:
             self._busy.now = was_busy
-            event.error = None
-            event.observed = None
-            state.record = None
 
     def _leave(self, event: Event, error: BaseException | None) -> None:
         """Leave the context of the event, and complete it unless it waits for its deferral."""

@@ -60,7 +60,7 @@ class RateLimits:
         Args:
             trace: None where the event would begin one.
         """
-        count = 0 if trace is None else self._traces.get(trace, 0)
+        count = self._traces.get(trace, 0)
         if count:
             with contextlib.suppress(KeyError):  # another thread has just forgotten it
                 self._traces.move_to_end(trace)

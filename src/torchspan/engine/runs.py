@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, auto
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 class Surroundings(Enum):
     """What surrounds a run below which nothing is recorded."""
 
-    OUTSIDE = "nothing, not even a span that does not record"
-    UNRECORDED = "a span that does not record"
-    SUPPRESSED = "nothing may be recorded, counted or measured here"
+    OUTSIDE = auto()
+    """Nothing, not even a span that does not record."""
+    UNRECORDED = auto()
+    """A span that does not record."""
+    SUPPRESSED = auto()
+    """Nothing may be recorded, counted or measured here."""
 
 
 class Parent(Protocol):
@@ -80,15 +83,15 @@ FOR_ITSELF = Pick()
 class Verdict(Enum):
     """What happens to a run."""
 
-    PASS = "pass"  # noqa: S105 - no password
+    PASS = auto()
     """No event, no count."""
-    UNPICKED = "unpicked"
+    UNPICKED = auto()
     """The same, but another run in the same context may be picked."""
-    SUPPRESS = "suppress"
+    SUPPRESS = auto()
     """No event, no count, no measurement."""
-    COUNT = "count"
+    COUNT = auto()
     """It is counted on the span around it."""
-    RECORD = "record"
+    RECORD = auto()
     """It is an event."""
 
 
