@@ -65,6 +65,9 @@ TRY_S = 120
 OWN_WARNING = "The traceback is logged at "
 """In each warning of torchspan's that something has failed."""
 
+WITHOUT_METRICS = ("torchspan could not be enabled", "torchspan failed to instrument")
+"""In the warnings of failures after which no part of torchspan has metrics."""
+
 NAMES_EVERY = 10
 """The names that others bind are compared after one try in so many: there are 200,000."""
 
@@ -225,7 +228,7 @@ class Tries:
     @staticmethod
     def _is_counted(tried):
         """Whether the metric has the failure; the log, where torchspan could not be enabled and has no metrics."""
-        return tried["failures"] > 0 or "torchspan could not be enabled" in tried["printed"]
+        return tried["failures"] > 0 or any(text in tried["printed"] for text in WITHOUT_METRICS)
 
     def _run(self):
         with contextlib.suppress(Exception):

@@ -131,10 +131,14 @@ def _replace(
 ) -> Undo:
     patches = Patches(module.__name__.rpartition(".")[0])
     replacement = partial(_loaded_when_needed, boundary, carries, make)
-    if holder is not None:
-        patches.replace_shared(getattr(module, holder), name, replacement)
-    elif (original := getattr(module, name, None)) is not None:
-        patches.replace_functions([(original, wraps(original)(replacement(original)))])
+    try:
+        if holder is not None:
+            patches.replace_shared(getattr(module, holder), name, replacement)
+        elif (original := getattr(module, name, None)) is not None:
+            patches.replace_functions([(original, wraps(original)(replacement(original)))])
+    except BaseException:
+        patches.undo()
+        raise
     return patches.undo
 
 
