@@ -39,7 +39,7 @@ ABOVE_THE_GUARDS = SWALLOWED | {
     "_base.flushing": ("_Call._run",),
     "_context.span_ends": ("_ending.end",),
     "_context.threads": (
-        "_starting.start", "_beginning.bootstrap", "_submitting.submit", "_making.init", "within", "_once",
+        "_starting.start", "_beginning.bootstrap", "_at_an_end", "_submitting.submit", "_making.init", "within", "_once",
     ),
     "_operators._block": (
         "operators.__init__", "operators.__enter__", "operators.__exit__", "operators.__call__", "operators.__call__.recorded",

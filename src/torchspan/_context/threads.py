@@ -176,23 +176,33 @@ def _beginning(boundary: ErrorBoundary, original: Function) -> Function:
     """`threading.Thread._bootstrap_inner`, which runs in the thread, below whatever a subclass overrides."""
 
     def bootstrap(self: Any) -> Any:
+        leave = _at_an_end(boundary.attempt, _arrived, self)
         try:
-            boundary.attempt(_arrived, self)
-        except (
-            BaseException
-        ):  # nothing of the program runs here yet that would handle it, and its caller waits for the start
-            failed(_CONSEQUENCE)
-        return original(self)
+            return original(self)
+        finally:
+            if leave is not None:
+                _at_an_end(boundary.end, leave)
+                threading._active.pop(threading.get_ident(), None)  # type: ignore[attr-defined]  # logging registers it again
 
     return bootstrap
 
 
-def _arrived(thread: Any) -> None:
-    """Set the values for a thread, in that thread. They go with its context."""
+def _at_an_end(function: Callable[..., T], *args: Any) -> T | None:
+    """What `function(*args)` returns. At the start and the end of a thread nothing else handles what it raises."""
+    try:
+        return function(*args)
+    except BaseException:  # the caller of `start` would wait forever
+        failed(_CONSEQUENCE)
+        return None
+
+
+def _arrived(thread: Any) -> Callable[[], object] | None:
+    """Set the values for a thread, in that thread. Returns what restores them."""
     values = _WAITING.pop(id(thread), None)
-    if values is not None:
-        run = thread._context.run if _has_context(thread) else _call
-        run(Inside, values)
+    if values is None:
+        return None
+    run = thread._context.run if _has_context(thread) else _call
+    return functools.partial(run, run(Inside, values).leave)
 
 
 def _submitting(call: Callable[..., Any], boundary: ErrorBoundary, original: Function) -> Function:
