@@ -16,7 +16,7 @@ import functools
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from operator import methodcaller
 from typing import Any, TypeVar
 
@@ -124,8 +124,13 @@ def _once(values: list[Value], function: Callable[..., T], /, *args: Any, **kwar
 
     Since Python 3.14 an exception of an executor's work item keeps a frame that has the work item, which would keep the values.
     """
-    own, values[:] = [*values], ()
-    return within(own, function, *args, **kwargs)
+    return within(_drained(values), function, *args, **kwargs)
+
+
+def _drained(values: list[Value]) -> Iterator[Value]:
+    """The values, each of which leaves the list."""
+    while values:
+        yield values.pop(0)
 
 
 # --- what the names are replaced with ---------------------------------------------------------------------------------
