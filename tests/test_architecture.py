@@ -61,6 +61,7 @@ ALLOWED = {
         "_launched",
         "_server_span",
         "_settings",
+        "exceptions",
         "propagation",
         "testing",
     },
