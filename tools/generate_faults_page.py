@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/explanation/faults.md from the results of `make failing-calls`, `make faults` and `make soak`.
+"""Writes docs/explanation/faults.md from the results of `make failing-calls` and `make faults`.
 
 `--check` writes nothing and exits with status 1 if the page differs from what would be written.
 """
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import failing_calls
 import faults
-import soak
 from generated_page import cell, recorded_on, write_or_check
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,15 +55,6 @@ the exit status, the output and the exceptions that it has without torchspan; an
 """
 
 
-SOAK = """\
-## A quarter of an hour
-
-`make soak` runs the same program twice, with torchspan and without it, in lock-step: 100 compilations by `torch.compile`, 30 by Torch-TensorRT,
-2,000,000 runs, 20,000 trees of events and 500 forks. The provider is exchanged every minute. What each side takes in its last rounds is compared
-with what it took in its first ones.
-"""
-
-
 def main(arguments):
     """Write the page, or compare it. Returns the exit status."""
     return write_or_check(FILE, page(), arguments)
@@ -104,31 +94,11 @@ def _table(result):
     yield ""
 
 
-def _soak(result):
-    yield SOAK
-    yield f"Last run: {recorded_on(result)}, in {result['minutes']:.0f} minutes.\n"
-    yield "| | Without torchspan | With torchspan |"
-    yield "|---|---|---|"
-    for key, name in (("memory", "memory, last rounds / first rounds"), ("run_s", "time of a run, last / first")):
-        ratios = result["ratios"][key]
-        yield f"| {name} | {ratios['bare']:.4f} | {ratios['traced']:.4f} |"
-    for key, (before, after) in result["counts"].items():
-        yield f"| {key} | | {before:g} in the first rounds, {after:g} in the last |"
-    yield "\n" + (
-        "Every limit is kept." if not result["crossed"] else "\n".join(f"- {one}" for one in result["crossed"])
-    )
-    yield ""
-
-
-def _code(text):
-    return f"`` {text[:120]} ``"
-
-
 def _codes(names):
     return ", ".join(f"`{name}`" for name in names)
 
 
-PARTS = ((failing_calls, _failing_calls), (faults, _table), (soak, _soak))
+PARTS = ((failing_calls, _failing_calls), (faults, _table))
 """What makes a part of the page, and how. A part is there once its command has run."""
 
 

@@ -61,7 +61,6 @@ WITH_TORCH = (
     "propagation",
     "redaction",
     "sdk",
-    "soak",
     "test_config_file.py",
     "test_flush.py",
     "test_instrumentor.py",

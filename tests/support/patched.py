@@ -3,7 +3,7 @@
 
 import sys
 
-OWN = {"torchspan", "__main__", "failing", "soak", "support"}
+OWN = {"torchspan", "__main__", "failing", "support"}
 
 
 def bound_names():
