@@ -9,6 +9,7 @@ span, which one that is. It is added to a provider once, for the life of the pro
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,6 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanContext, SpanKind
 
 from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.by_identity import ByIdentity
 
 REMEMBERED = 10_000
 """Maximum number of open spans that are remembered. Spans that begin beyond that count as outside every request."""
@@ -34,7 +34,8 @@ class ServerSpans:
     def __init__(self) -> None:
         self.processor: Any = None
         """The span processor; None before the first provider is watched."""
-        self._watched: ByIdentity[bool] = ByIdentity()  # a provider may have no hash: Logfire's is a dataclass
+        self._watched: list[weakref.ref[Any]] = []
+        """The providers: one may have no hash, as that of Logfire, which is a dataclass."""
         self._servers: dict[_Ids, _Ids] = {}
         """The ids of an open span -> those of the SERVER span around it, or of itself."""
         self._is_active = False
@@ -64,11 +65,12 @@ class ServerSpans:
         return server is not None and server in self._servers
 
     def _add_to(self, provider: Any) -> None:
-        if self._watched.get(provider) or not hasattr(provider, "add_span_processor"):
+        self._watched = [reference for reference in self._watched if reference() is not None]
+        if any(reference() is provider for reference in self._watched) or not hasattr(provider, "add_span_processor"):
             return
         if self.processor is None:
             self.processor = self._make_processor()
-        self._watched[provider] = True
+        self._watched.append(weakref.ref(provider))
         provider.add_span_processor(self.processor)
 
     def _make_processor(self) -> Any:
