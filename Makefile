@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup demo test backends up down demo-up format lint types docs picture site bench gpu failing-calls faults test-versions release-check clean
+.PHONY: help setup demo test backends up down demo-up format lint types docs picture site bench gpu failing-calls faults mutants test-versions release-check clean
 
 BIN := .venv/bin
 PLAIN_PYTHON := $(or $(PYTHON),$(wildcard .venv/bin/python),python3)
@@ -70,6 +70,9 @@ failing-calls: setup  ## each call of torchspan's functions fails, one in each t
 
 faults: setup  ## the tests of the table of faults, and its results
 	@$(BIN)/python tools/faults.py
+
+mutants: setup  ## small changes of the code that a test must notice (up to 2 hours); ONLY="redaction engine": these folders
+	@$(BIN)/python tools/mutants.py $(ONLY)
 
 test-versions: setup  ## the tests on each Torch-TensorRT, Python, and oldest and newest OpenTelemetry, continued where it stopped (25 GB in .venvs); AGAIN=1: all rows again; ONLY="2.13 2.12": these rows; TESTS=tests/dynamo: these tests
 	@$(BIN)/python tools/test_versions.py $(if $(AGAIN),--again) $(ONLY) $(TESTS)

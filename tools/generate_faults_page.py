@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/explanation/faults.md from the results of `make failing-calls` and `make faults`.
+"""Writes docs/explanation/faults.md from the results of `make failing-calls`, `make faults` and `make mutants`.
 
 `--check` writes nothing and exits with status 1 if the page differs from what would be written.
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import failing_calls
 import faults
+import mutants
 from generated_page import cell, recorded_on, write_or_check
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,6 +56,14 @@ the exit status, the output and the exceptions that it has without torchspan; an
 """
 
 
+MUTANTS = """\
+## Mutants
+
+Would the tests notice a bug? `make mutants` changes the code in small ways: another operator, another constant, an argument that is left out. It
+tries 200 changes in each folder, a seeded sample of all that mutmut makes, and counts those that make a test fail.
+"""
+
+
 def main(arguments):
     """Write the page, or compare it. Returns the exit status."""
     return write_or_check(FILE, page(), arguments)
@@ -94,11 +103,36 @@ def _table(result):
     yield ""
 
 
+def _mutants(result):
+    yield MUTANTS
+    yield f"Last run: {recorded_on(result)}, in {result['minutes']} minutes.\n"
+    yield "| Folder | Mutants | Noticed | 95 % interval | Least |"
+    yield "|---|---|---|---|---|"
+    for record in result["folders"]:
+        low, high = record["interval"]
+        share = record["killed"] / record["tried"]
+        yield (
+            f"| `{record['folder']}` | {record['tried']} | {share:.1%} | {low:.1%} to {high:.1%} | {record['least']:.0%} |"
+        )
+    yield "\nNot noticed, and why that cannot matter:\n"
+    yield "| Where | Was | Became | Why |"
+    yield "|---|---|---|---|"
+    for mutant in (mutant for record in result["folders"] for mutant in record["survivors"]):
+        where = f"`{mutant['file'].removeprefix('src/torchspan/')}`"
+        columns = (where, _code(mutant["before"]), _code(mutant["after"]), mutant["reason"] or "**open**")
+        yield f"| {' | '.join(map(cell, columns))} |"
+    yield ""
+
+
+def _code(text):
+    return f"`` {text[:120]} ``"
+
+
 def _codes(names):
     return ", ".join(f"`{name}`" for name in names)
 
 
-PARTS = ((failing_calls, _failing_calls), (faults, _table))
+PARTS = ((failing_calls, _failing_calls), (faults, _table), (mutants, _mutants))
 """What makes a part of the page, and how. A part is there once its command has run."""
 
 

@@ -136,6 +136,7 @@ def test_what_is_not_in_an_enumeration_is_other():
         "_run_on_acc_0",
         "größe.Straße",
         "größe.<größe>.?",
+        "é.<é>",
         "模型.前向",
         "n" * 128,
     ],

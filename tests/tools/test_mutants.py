@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make mutants`: the interval, and what of a folder is recorded."""
+
+import json
+
+import pytest
+
+import mutants
+
+
+@pytest.mark.parametrize(
+    ("killed", "tried", "interval"),
+    [(200, 200, (0.981, 1.0)), (196, 200, (0.950, 0.992)), (0, 200, (0.0, 0.019)), (0, 0, (0.0, 1.0))],
+)
+def test_the_interval_is_wilsons(killed, tried, interval):
+    assert mutants.interval(killed, tried) == pytest.approx(interval, abs=0.0005)
+
+
+def mutant(outcome, after="b"):
+    return {"file": "src/torchspan/engine/event.py", "line": 3, "before": "a", "after": after, "outcome": outcome}
+
+
+def test_a_survivor_has_the_reason_that_stands_for_its_line(tmp_path, monkeypatch):
+    reasons = tmp_path / "reasons.json"
+    entry = {"file": "src/torchspan/engine/event.py", "before": "a", "after": "b", "reason": "it cannot matter"}
+    reasons.write_text(json.dumps([entry]))
+    monkeypatch.setattr(mutants, "SURVIVORS", reasons)
+    record = mutants.summary_of("engine", [mutant("killed"), mutant("survived"), mutant("survived", after="c")])
+    assert (record["tried"], record["killed"]) == (3, 1)
+    assert [survivor["reason"] for survivor in record["survivors"]] == ["it cannot matter", None]
+
+
+def test_a_mutant_whose_tests_do_not_end_is_noticed_and_counted_apart():
+    record = mutants.summary_of("engine", [mutant("killed"), mutant("timed out")])
+    assert (record["tried"], record["killed"], record["timed_out"], record["survivors"]) == (2, 2, 1, [])
+
+
+def test_a_folder_that_is_not_known_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        mutants.main(["pipeline"])
+    assert "no folder pipeline; there are redaction, semconv, engine" in capsys.readouterr().err

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make mutants`: changes the code in small ways, 200 in each of five folders, and counts how many of the changes a test notices.
+
+`mutants.py [folder …]`: all folders, or these. mutmut makes the changes ("mutants"); a seeded sample of them is tried. First all tests of a
+folder run once, so that it is known which of them run a line. Each mutant then has a process of its own, a fork of one that has imported
+PyTorch, with these tests, fastest first, until one fails. That test must pass without the mutant, in such a process and after the same tests.
+A mutant that no test notices has survived. One whose tests take far longer than usual, because something waits or repeats forever, is noticed.
+
+The results are in tools/mutants_tested.json, and `make docs` puts them into docs/explanation/faults.md. tools/mutants_survivors.json says
+of survivors why they cannot matter. Returns 1 where a survivor has no such reason, or where too few were noticed.
+"""
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import threading
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+from test_versions import commit, uv
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "torchspan"
+FILE = Path(__file__).resolve().parent / "mutants_tested.json"
+SURVIVORS = Path(__file__).resolve().parent / "mutants_survivors.json"
+WORKER = Path(__file__).resolve().parent / "mutants_worker.py"
+SEED, SAMPLE, PROCESSES = 34, 200, 2
+
+LEFT_OUT = ("privacy/test_canaries.py", "pipeline/test_progress.py", "pipeline/test_budget.py")
+"""Files of tests that take minutes, and work in programs that they start, where there is no mutant."""
+
+FOLDERS = {
+    "redaction": (0.97, ("redaction", "semconv", "tools/test_tools.py", "sdk/test_operator_spans.py", "privacy", "probes", "writer")),
+    "semconv": (0.92, ("semconv", "test_semantic_conventions.py", "registry", "tools/test_tools.py", "tools/test_contract.py", "tools/test_registry_changes.py", "tools/test_registry_rules.py")),
+    "engine": (0.92, ("engine", "adapters", "writer", "callbacks", "observers", "propagation", "test_flush.py", "test_what_grows.py")),
+    "comparison": (0.92, ("comparison", "cli/test_compare.py", "cli/test_compare_hostile.py", "test_public_api.py")),
+    "probes/describe": (0.92, ("probes", "dynamo/test_graph_breaks.py", "pipeline/test_what_runs.py", "adapters", "plain", "dynamo", "pipeline")),
+}  # fmt: skip
+"""Folder of src/torchspan -> the least share that tests must notice, and the tests that may notice a mutant of it."""
+
+
+def interval(killed, tried):
+    """The 95 % interval of a share, by Wilson's method."""
+    if not tried:
+        return 0.0, 1.0
+    z, share = 1.96, killed / tried
+    centre = share + z * z / (2 * tried)
+    half = z * math.sqrt(share * (1 - share) / tried + z * z / (4 * tried * tried))
+    return max(0.0, (centre - half) / (1 + z * z / tried)), min(1.0, (centre + half) / (1 + z * z / tried))
+
+
+def environment():
+    """The Python of the environment that has mutmut, on top of the one that runs this; made when it is missing."""
+    folder = ROOT / ".venvs" / "mutants"
+    python = folder / "bin" / "python"
+    if not python.exists():
+        subprocess.run([uv(), "venv", "--quiet", "--python", sys.executable, folder], check=True)
+        (site_packages,) = (folder / "lib").glob("python*/site-packages")
+        below = next(path for path in map(Path, sys.path) if path.name == "site-packages")
+        (site_packages / "below.pth").write_text(f"import site; site.addsitedir({str(below)!r})\n", encoding="utf-8")
+    subprocess.run([uv(), "pip", "install", "--quiet", "--python", python, "mutmut>=3.8"], check=True)
+    return python
+
+
+def lines_noted(python, folders):
+    """Run the tests of the folders, half of their files in each of two processes, and note which of them run which line."""
+    tests = sorted({f"tests/{name}" for folder in folders for name in FOLDERS[folder][1]})
+    left_out = [f"--ignore=tests/{name}" for name in LEFT_OUT]
+    processes = [
+        subprocess.Popen([python, WORKER, "map", f"{number}/{PROCESSES}", *tests, *left_out], cwd=ROOT)
+        for number in range(PROCESSES)
+    ]
+    if {process.wait() for process in processes} != {0}:
+        raise SystemExit("the tests could not run")
+
+
+def tried(folder, python, sample):
+    """The mutants of a sample, each with its outcome, from all processes. Prints how far it is, and keeps the outcomes in .bench."""
+    mutants, lock = [], threading.Lock()
+    log = ROOT / ".bench" / f"mutants-{folder.replace('/', '-')}.jsonl"
+    log.write_text("", encoding="utf-8")
+
+    def follow(process):
+        for line in process.stdout:
+            with lock, log.open("a", encoding="utf-8") as file:
+                file.write(line)
+                mutants.append(json.loads(line))
+                print(f"\r{folder}: {len(mutants)} of {sample}", end="", file=sys.stderr, flush=True)
+
+    processes = [
+        subprocess.Popen(
+            [python, WORKER, "try", folder, str(SEED), str(sample), f"{number}/{PROCESSES}", *FOLDERS[folder][1]],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for number in range(PROCESSES)
+    ]
+    threads = [threading.Thread(target=follow, args=(process,)) for process in processes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(file=sys.stderr)
+    if {process.wait() for process in processes} != {0}:
+        raise SystemExit("a process that tries mutants failed")
+    return mutants
+
+
+def reason_of(mutant):
+    """Why a survivor cannot matter, or None."""
+    reasons = json.loads(SURVIVORS.read_text(encoding="utf-8")) if SURVIVORS.exists() else []
+    for entry in reasons:
+        if all(entry[key] == mutant[key] for key in ("file", "before", "after")):
+            return entry["reason"]
+    return None
+
+
+def summary_of(folder, mutants):
+    """The record of a folder: numbers, interval, and survivors with their reasons."""
+    keys = ("file", "line", "before", "after")
+    survivors = [
+        {**{key: mutant[key] for key in keys}, "reason": reason_of(mutant)}
+        for mutant in mutants
+        if mutant["outcome"] == "survived"
+    ]
+    killed = len(mutants) - len(survivors)
+    return {
+        "folder": folder,
+        "tried": len(mutants),
+        "killed": killed,
+        "timed_out": sum(mutant["outcome"] == "timed out" for mutant in mutants),
+        "interval": [round(bound, 3) for bound in interval(killed, len(mutants))],
+        "least": FOLDERS[folder][0],
+        "survivors": sorted(survivors, key=lambda mutant: (mutant["file"], mutant["line"])),
+    }
+
+
+def read():
+    """The last results: `commit`, `date`, `minutes`, and `folders`, a list of records."""
+    return json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def main(arguments):
+    """Try the mutants of the folders, print and record."""
+    parser = argparse.ArgumentParser(prog="mutants", description=__doc__.partition("\n")[0])
+    parser.add_argument("folders", nargs="*", help=", ".join(FOLDERS))
+    parser.add_argument(
+        "--sample", type=int, default=SAMPLE, help="mutants of each folder; another number is not recorded"
+    )
+    parser.add_argument("--noted", action="store_true", help="with the lines that the last run noted; not recorded")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.folders) - set(FOLDERS):
+        parser.error(f"no folder {', '.join(sorted(unknown))}; there are {', '.join(FOLDERS)}")
+    start_s, python, records = time.monotonic(), environment(), []
+    if not options.noted:
+        lines_noted(python, options.folders or FOLDERS)
+    for folder in options.folders or FOLDERS:
+        record = summary_of(folder, tried(folder, python, options.sample))
+        records.append(record)
+        low, high = record["interval"]
+        print(f"{folder}: {record['killed']} of {record['tried']} noticed ({low:.1%} to {high:.1%})", flush=True)
+        for mutant in record["survivors"]:
+            if mutant["reason"] is None:
+                print(f"  {mutant['file']}:{mutant['line']}: {mutant['before']}  ->  {mutant['after']}", flush=True)
+    minutes = (time.monotonic() - start_s) / 60
+    if not options.folders and not options.noted and options.sample == SAMPLE:
+        date = datetime.now(timezone.utc).date().isoformat()
+        result = {"commit": commit(), "date": date, "minutes": round(minutes), "folders": records}
+        FILE.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    return int(
+        any(
+            record["killed"] < record["least"] * record["tried"]
+            or any(mutant["reason"] is None for mutant in record["survivors"])
+            for record in records
+        )
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
