@@ -148,6 +148,11 @@ def test_a_sampler_of_the_programs_own_provider_is_the_reason():
     )
 
 
+def test_a_provider_that_takes_no_processor_is_the_reason_and_no_sampler_is():
+    foreign = report(unsampled=4, provider="foreign")
+    assert [reason(foreign)] == problems([foreign])
+
+
 def test_an_unsampled_parent_is_the_reason_where_the_sampler_follows_it():
     unsampled = {"TRACEPARENT": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}
     assert reason(report(unsampled=13), environ=unsampled) == (
@@ -203,7 +208,10 @@ def test_problems_are_said_once_with_what_was_not_delivered_in_all_processes():
         "OTEL_TRACES_EXPORTER=nosuch: no",
         "the exporter console did not deliver 1 span before the program ended; the file contains all spans",
         "the exporter otlp did not deliver 3 spans before the program ended; the file contains all spans",
-        "the program's own tracer provider accepts no span processor, so nothing is recorded while it is set",
+        (
+            "the program's own tracer provider accepts no span processor, so nothing is recorded while it is set; start the program "
+            "without `torchspan run`, and call torchspan.instrument() in it: that provider receives the spans then"
+        ),
     ]
 
 

@@ -40,6 +40,11 @@ COMPILE_DISABLE = "TORCH_COMPILE_DISABLE"
 """PyTorch's own variable (torch/_dynamo/config.py)."""
 NOTHING_COMPILED = "nothing was compiled: neither torch.compile nor Torch-TensorRT ran"
 """The whole message where all was recorded that there was."""
+FOREIGN_PROVIDER = (
+    "the program's own tracer provider accepts no span processor, so nothing is recorded while it is set; start the program "
+    "without `torchspan run`, and call torchspan.instrument() in it: that provider receives the spans then"
+)
+"""ddtrace's is one."""
 NO_SDK = "the OpenTelemetry SDK cannot be imported"
 NOT_APPLIED = "the OTEL_* variables cannot be applied"
 NOT_LOADED = "OpenTelemetry failed to load the instrumentations"
@@ -289,6 +294,8 @@ def _reason_without_spans(reports: Sequence[RunReport], environ: Mapping[str, st
 
 
 def _reason_of_sampler(reports: Sequence[RunReport], unsampled: int, environ: Mapping[str, str]) -> str:
+    if any(report.unsampled and report.provider == "foreign" for report in reports):
+        return FOREIGN_PROVIDER
     if any(report.unsampled and report.provider != "run" for report in reports):
         return f"the sampler of the program's own tracer provider dropped all {unsampled}"
     sampler = environ.get("OTEL_TRACES_SAMPLER", "").strip() or "parentbased_always_on"
@@ -323,9 +330,7 @@ def problems(reports: Sequence[RunReport]) -> list[str]:
         for name, number in sorted(paused.items())
     ]
     if any(report.provider == "foreign" for report in reports):
-        lost.append(
-            "the program's own tracer provider accepts no span processor, so nothing is recorded while it is set"
-        )
+        lost.append(FOREIGN_PROVIDER)
     return [*errors, *lost]
 
 
