@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup demo test backends up down demo-up format lint types docs picture site bench gpu failing-calls faults mutants test-versions release-check clean
+.PHONY: help setup demo test backends up down demo-up format lint types docs picture site bench gpu failing-calls faults test-beside mutants test-versions release-check clean
 
 BIN := .venv/bin
 PLAIN_PYTHON := $(or $(PYTHON),$(wildcard .venv/bin/python),python3)
@@ -70,6 +70,9 @@ failing-calls: setup  ## each call of torchspan's functions fails, one in each t
 
 faults: setup  ## the tests of the table of faults, and its results
 	@$(BIN)/python tools/faults.py
+
+test-beside: setup  ## the same program with other tools, torchspan, and both, compared (about 10 minutes, 1 GB in .venvs); ONLY="sentry ray": these tools
+	@$(BIN)/python tools/coexistence.py $(ONLY)
 
 mutants: setup  ## small changes of the code that a test must notice (up to 2 hours); ONLY="redaction engine": these folders
 	@$(BIN)/python tools/mutants.py $(ONLY)

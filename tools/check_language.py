@@ -72,7 +72,7 @@ PHRASES = (
         "is not a …",
     ),
     Phrase("(?:is|are|was|were) not there", "is missing, does not exist"),
-    Phrase("beside", "next to, in addition to, alongside"),
+    Phrase("(?<!test-)beside", "next to, in addition to, alongside"),
     Phrase("in the place of", "in place of"),
     Phrase("look(?:s|ed|ing)? into", "look up, read"),
     Phrase("(?:is|are) about(?! to)", "concerns, describes"),

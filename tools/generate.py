@@ -22,6 +22,7 @@ NAMES = (
     "compatibility_page",
     "gpu_page",
     "faults_page",
+    "coexistence_page",
     "dashboards",
     "kubernetes",
     "architecture",

@@ -65,7 +65,7 @@ def run(program, *helpers, folder, path=(), timeout=300, measured=True, **enviro
         timeout=timeout,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, f"status {done.returncode}: {done.stderr}"
     data = json.loads(result.read_text(encoding="utf-8"))
     spans = [as_span(each) for each in data["spans"]]
     EMITTED.export(spans)
