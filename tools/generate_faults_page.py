@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/explanation/faults.md from the results of `make failing-calls`, `make faults` and `make mutants`.
+"""Writes docs/explanation/faults.md from the results of `make failing-calls`, `make faults`, `make mutants` and `make soak`.
 
 `--check` writes nothing and exits with status 1 if the page differs from what would be written.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 import failing_calls
 import faults
 import mutants
+import soak
 from generated_page import cell, recorded_on, write_or_check
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,6 +62,15 @@ MUTANTS = """\
 
 Would the tests notice a bug? `make mutants` changes the code in small ways: another operator, another constant, an argument that is left out. It
 tries 200 changes in each folder, a seeded sample of all that mutmut makes, and counts those that make a test fail.
+"""
+
+
+SOAK = """\
+## A quarter of an hour
+
+`make soak` runs the same program twice, with torchspan and without it, in lock-step: 100 compilations by `torch.compile`, 30 by Torch-TensorRT,
+2,000,000 runs, 20,000 trees of events and 500 forks. The provider is exchanged every minute. What each side takes in its last rounds is compared
+with what it took in its first ones.
 """
 
 
@@ -124,6 +134,22 @@ def _mutants(result):
     yield ""
 
 
+def _soak(result):
+    yield SOAK
+    yield f"Last run: {recorded_on(result)}, in {result['minutes']:.0f} minutes.\n"
+    yield "| | Without torchspan | With torchspan |"
+    yield "|---|---|---|"
+    for key, name in (("memory", "memory, last rounds / first rounds"), ("run_s", "time of a run, last / first")):
+        ratios = result["ratios"][key]
+        yield f"| {name} | {ratios['bare']:.4f} | {ratios['traced']:.4f} |"
+    for key, (before, after) in result["counts"].items():
+        yield f"| {key} | | {before:g} in the first rounds, {after:g} in the last |"
+    yield "\n" + (
+        "Every limit is kept." if not result["crossed"] else "\n".join(f"- {one}" for one in result["crossed"])
+    )
+    yield ""
+
+
 def _code(text):
     return f"`` {text[:120]} ``"
 
@@ -132,7 +158,7 @@ def _codes(names):
     return ", ".join(f"`{name}`" for name in names)
 
 
-PARTS = ((failing_calls, _failing_calls), (faults, _table), (mutants, _mutants))
+PARTS = ((failing_calls, _failing_calls), (faults, _table), (mutants, _mutants), (soak, _soak))
 """What makes a part of the page, and how. A part is there once its command has run."""
 
 

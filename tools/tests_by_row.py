@@ -61,6 +61,7 @@ WITH_TORCH = (
     "propagation",
     "redaction",
     "sdk",
+    "soak",
     "test_config_file.py",
     "test_flush.py",
     "test_instrumentor.py",

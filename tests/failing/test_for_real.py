@@ -52,7 +52,8 @@ def lack_of_memory():
 
 @pytest.mark.fault("hooks and callbacks", "memory runs out in a compilation (RLIMIT_AS)")
 def test_a_compilation_that_runs_out_of_memory_leaves_the_next_one_traced(tmp_path):
-    done = child.run(lack_of_memory, folder=tmp_path)
+    # Coverage's tracer crashes or hangs where it gets no memory.
+    done = child.run(lack_of_memory, folder=tmp_path, measured=False)
     assert done.value["later"] == [2.0, 2.0]
     assert all(outcome in ([2.0, 2.0], "MemoryError", "InternalTorchDynamoError") for outcome in done.value["outcomes"])
     frames = [span for span in done.spans if span.name == "torch.compile_frame"]

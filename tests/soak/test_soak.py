@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The short form of `make soak`: counts alone, because times and memory depend on the machine."""
+
+import pytest
+
+import soak
+
+ROUNDS, ROUNDS_COMPARED = 13, 4
+WORK = {"compiles": 1, "tensorrt": 0.25, "runs": 2_000, "trees": 20, "forks": 1}
+
+
+@pytest.fixture(scope="module")
+def sides():
+    return soak.soak(ROUNDS, WORK, provider_s=2)
+
+
+@pytest.mark.parametrize("key", soak.EQUAL)
+def test_as_many_are_there_in_the_last_rounds_as_in_the_first(sides, key):
+    _, traced, _ = sides
+    assert traced.least(key, slice(-ROUNDS_COMPARED, None)) == traced.least(
+        key, slice(soak.WARM_UP, soak.WARM_UP + ROUNDS_COMPARED)
+    )
+
+
+def test_every_name_is_bound_as_before_once_torchspan_is_uninstrumented(sides):
+    _, _, names = sides
+    assert names == []
+
+
+def test_a_growing_side_crosses_the_limits():
+    def side(memory, objects):
+        samples = [
+            {"memory": memory(n), "run_s": 1.0, "threads": 1, "descriptors": 5, "objects": objects(n)}
+            for n in range(105)
+        ]
+        return type("Side", (), {"samples": samples, "median": soak.Side.median, "least": soak.Side.least})()
+
+    steady, growing = side(lambda _n: 100, lambda _n: 7), side(lambda n: 100 + n, lambda n: n)
+    assert soak.compared(steady, steady, [])[1] == []
+    assert soak.compared(steady, growing, ["threading.Thread.start"])[1] == [
+        "a name is not as before: threading.Thread.start",
+        "memory: 1.822 with torchspan, 1.000 without it",
+        "objects: 5 in the first rounds, 95 in the last",
+    ]

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make soak`: the same work for a quarter of an hour with torchspan and without it, side by side, and what each side takes.
+
+100 compilations by `torch.compile` and 30 by Torch-TensorRT, 2,000,000 runs of engines, 20,000 trees of events and 500 forks, in 100 rounds.
+The provider is exchanged every minute. Both programs do one round after the other, so that a slow minute of the machine is one for both.
+The last ten rounds are compared with the first ten, after five that are not counted. Returns 1 where a limit is crossed.
+
+The results are in tools/soak_tested.json, and `make docs` puts them into docs/explanation/faults.md. `--rounds N` makes it shorter, records
+nothing, and compares counts alone.
+"""
+
+import argparse
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+from test_versions import commit
+
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAM = ROOT / "tests" / "soak" / "program.py"
+FILE = Path(__file__).resolve().parent / "soak_tested.json"
+
+ROUNDS, WARM_UP = 100, 5
+WORK = {"compiles": 1, "tensorrt": 0.3, "runs": 20_000, "trees": 200, "forks": 5}
+"""Of one round."""
+
+PROVIDER_S = 60
+MEMORY, LATENCY = 1.02, 1.05
+"""The most that the ratio of last to first with torchspan may be over that without it."""
+
+EQUAL = ("threads", "descriptors", "objects")
+"""What must be equal in the last rounds and in the first ones: the least of them."""
+
+
+class Side:
+    """One of the two programs."""
+
+    def __init__(self, name, work):
+        self.name = name
+        self.samples = []
+        self._process = subprocess.Popen(
+            [sys.executable, PROGRAM, name, *map(str, work.values())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def tell(self, line):
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def answer(self):
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"the program ended: {self.name}, status {self._process.wait()}")
+        return json.loads(line)
+
+    def names(self):
+        """The names that are bound to something else once torchspan is uninstrumented, after which the program has no more work."""
+        self.tell("names")
+        return self.answer()["names"]
+
+    def close(self):
+        """End the program."""
+        self._process.kill()
+        self._process.communicate()
+
+    def median(self, key, rounds):
+        return statistics.median(sample[key] for sample in self.samples[rounds])
+
+    def least(self, key, rounds):
+        """The least of these rounds: a thread that sleeps until it has work, and what a metric keeps for an interval, come and go."""
+        return min(sample[key] for sample in self.samples[rounds])
+
+
+def soak(rounds, work=None, provider_s=PROVIDER_S):
+    """Both sides after so many rounds, and the names that are not as before."""
+    with contextlib.ExitStack() as programs:
+        sides = [programs.enter_context(contextlib.closing(Side(name, work or WORK))) for name in ("bare", "traced")]
+        changed_s = time.monotonic()
+        for number in range(rounds):
+            if time.monotonic() - changed_s > provider_s:
+                changed_s = time.monotonic()
+                for side in sides:
+                    side.tell("provider")
+            for side in sides:
+                side.tell("round")
+                side.samples.append(side.answer())
+            if sys.stderr.isatty():
+                print(f"\rround {number + 1} of {rounds}", end="", file=sys.stderr, flush=True)
+        return *sides, [name for side in sides for name in side.names()]
+
+
+def compared(bare, traced, names):
+    """What the sides took, and sentences about limits that are crossed."""
+    tenth = max((len(traced.samples) - WARM_UP) // 10, 1)
+    first, last = slice(WARM_UP, WARM_UP + tenth), slice(-tenth, None)
+    ratios, crossed = {}, [f"a name is not as before: {name}" for name in names]
+    for key, limit in (("memory", MEMORY), ("run_s", LATENCY)):
+        of_side = [side.median(key, last) / side.median(key, first) for side in (bare, traced)]
+        ratios[key] = {"bare": of_side[0], "traced": of_side[1], "limit": limit}
+        if of_side[1] / of_side[0] > limit:
+            crossed.append(f"{key}: {of_side[1]:.3f} with torchspan, {of_side[0]:.3f} without it")
+    counts = {key: [traced.least(key, first), traced.least(key, last)] for key in EQUAL}
+    crossed += [
+        f"{key}: {before:g} in the first rounds, {after:g} in the last"
+        for key, (before, after) in counts.items()
+        if before != after
+    ]
+    return {"ratios": ratios, "counts": counts}, crossed
+
+
+def read():
+    """The last results."""
+    return json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def main(arguments):
+    """Soak, and print what was compared."""
+    parser = argparse.ArgumentParser(description="torchspan for a quarter of an hour and the same program without it")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    options = parser.parse_args(arguments)
+    start_s = time.monotonic()
+    result, crossed = compared(*soak(options.rounds))
+    minutes = (time.monotonic() - start_s) / 60
+    print(json.dumps(result, indent=2))
+    print(*crossed, f"{options.rounds} rounds in {minutes:.1f} minutes", sep="\n")
+    if options.rounds == ROUNDS:
+        date = datetime.now(timezone.utc).date().isoformat()
+        record = {"commit": commit(), "date": date, "minutes": round(minutes, 1), "crossed": crossed, **result}
+        FILE.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    return int(bool(crossed))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
