@@ -114,20 +114,22 @@ def _table(result):
 
 
 def _mutants(result):
+    records = list(result.values())
     yield MUTANTS
-    yield f"Last run: {recorded_on(result)}, in {result['minutes']} minutes.\n"
-    yield "| Folder | Mutants | Noticed | 95 % interval | Least |"
-    yield "|---|---|---|---|---|"
-    for record in result["folders"]:
+    yield f"The last run of all folders took {sum(record['minutes'] for record in records)} minutes on two cores.\n"
+    yield "| Folder | Mutants | Noticed | 95 % interval | Least | Last run |"
+    yield "|---|---|---|---|---|---|"
+    for record in records:
         low, high = record["interval"]
         share = record["killed"] / record["tried"]
         yield (
-            f"| `{record['folder']}` | {record['tried']} | {share:.1%} | {low:.1%} to {high:.1%} | {record['least']:.0%} |"
+            f"| `{record['folder']}` | {record['tried']} | {share:.1%} | {low:.1%} to {high:.1%} | {record['least']:.0%} | "
+            f"{recorded_on(record)} |"
         )
     yield "\nNot noticed, and why that cannot matter:\n"
     yield "| Where | Was | Became | Why |"
     yield "|---|---|---|---|"
-    for mutant in (mutant for record in result["folders"] for mutant in record["survivors"]):
+    for mutant in (mutant for record in records for mutant in record["survivors"]):
         where = f"`{mutant['file'].removeprefix('src/torchspan/')}`"
         columns = (where, _code(mutant["before"]), _code(mutant["after"]), mutant["reason"] or "**open**")
         yield f"| {' | '.join(map(cell, columns))} |"

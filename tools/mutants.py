@@ -6,8 +6,9 @@ folder run once, so that it is known which of them run a line. Each mutant then 
 PyTorch, with these tests, fastest first, until one fails. That test must pass without the mutant, in such a process and after the same tests.
 A mutant that no test notices has survived. One whose tests take far longer than usual, because something waits or repeats forever, is noticed.
 
-The results are in tools/mutants_tested.json, and `make docs` puts them into docs/explanation/faults.md. tools/mutants_survivors.json says
-of survivors why they cannot matter. Returns 1 where a survivor has no such reason, or where too few were noticed.
+The results of each folder are in tools/mutants_tested.json, and `make docs` puts them into docs/explanation/faults.md.
+tools/mutants_survivors.json says of survivors why they cannot matter; these count as survivors and are not tried. Returns 1 where a survivor
+has no such reason, or where too few were noticed.
 """
 
 import argparse
@@ -110,20 +111,22 @@ def tried(folder, python, sample):
     return mutants
 
 
-def reason_of(mutant):
-    """Why a survivor cannot matter, or None."""
-    reasons = json.loads(SURVIVORS.read_text(encoding="utf-8")) if SURVIVORS.exists() else []
-    for entry in reasons:
-        if all(entry[key] == mutant[key] for key in ("file", "before", "after")):
-            return entry["reason"]
-    return None
+def change_of(mutant):
+    """What identifies a mutant when lines above it change."""
+    return mutant["file"], mutant["before"], mutant["after"]
+
+
+def survivors_explained(file):
+    """Mutants that no test notices, by what identifies them, and why they cannot matter."""
+    return {change_of(entry): entry["reason"] for entry in json.loads(file.read_text(encoding="utf-8"))}
 
 
 def summary_of(folder, mutants):
     """The record of a folder: numbers, interval, and survivors with their reasons."""
     keys = ("file", "line", "before", "after")
+    reasons = survivors_explained(SURVIVORS)
     survivors = [
-        {**{key: mutant[key] for key in keys}, "reason": reason_of(mutant)}
+        {**{key: mutant[key] for key in keys}, "reason": reasons.get(change_of(mutant))}
         for mutant in mutants
         if mutant["outcome"] == "survived"
     ]
@@ -140,8 +143,17 @@ def summary_of(folder, mutants):
 
 
 def read():
-    """The last results: `commit`, `date`, `minutes`, and `folders`, a list of records."""
+    """Folder -> its last results, with `commit`, `date` and `minutes`."""
     return json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def keep(record, begun_on, minutes):
+    """Record the results of a folder. minutes: with those of noting lines, if the folder is the first."""
+    results = read() if FILE.exists() else {}
+    date = datetime.now(timezone.utc).date().isoformat()
+    results[record["folder"]] = {**record, "commit": begun_on, "date": date, "minutes": round(minutes)}
+    in_order = {folder: results[folder] for folder in FOLDERS if folder in results}
+    FILE.write_text(json.dumps(in_order, indent=2) + "\n", encoding="utf-8")
 
 
 def main(arguments):
@@ -155,7 +167,8 @@ def main(arguments):
     options = parser.parse_args(arguments)
     if unknown := set(options.folders) - set(FOLDERS):
         parser.error(f"no folder {', '.join(sorted(unknown))}; there are {', '.join(FOLDERS)}")
-    start_s, python, records = time.monotonic(), environment(), []
+    begun_on, python, records = commit(), environment(), []
+    start_s = time.monotonic()
     if not options.noted:
         lines_noted(python, options.folders or FOLDERS)
     for folder in options.folders or FOLDERS:
@@ -166,11 +179,9 @@ def main(arguments):
         for mutant in record["survivors"]:
             if mutant["reason"] is None:
                 print(f"  {mutant['file']}:{mutant['line']}: {mutant['before']}  ->  {mutant['after']}", flush=True)
-    minutes = (time.monotonic() - start_s) / 60
-    if not options.folders and not options.noted and options.sample == SAMPLE:
-        date = datetime.now(timezone.utc).date().isoformat()
-        result = {"commit": commit(), "date": date, "minutes": round(minutes), "folders": records}
-        FILE.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        if not options.noted and options.sample == SAMPLE:
+            keep(record, begun_on, (time.monotonic() - start_s) / 60)
+        start_s = time.monotonic()
     return int(
         any(
             record["killed"] < record["least"] * record["tried"]

@@ -39,3 +39,15 @@ def test_a_folder_that_is_not_known_is_refused(capsys):
     with pytest.raises(SystemExit):
         mutants.main(["pipeline"])
     assert "no folder pipeline; there are redaction, semconv, engine" in capsys.readouterr().err
+
+
+def test_the_results_of_a_folder_replace_its_own_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "FILE", tmp_path / "results.json")
+    for folder, outcome in (("engine", "killed"), ("redaction", "killed"), ("engine", "survived")):
+        mutants.keep(mutants.summary_of(folder, [mutant(outcome)]), "0123abc", minutes=1.4)
+    assert [
+        (name, record["killed"], record["commit"], record["minutes"]) for name, record in mutants.read().items()
+    ] == [
+        ("redaction", 1, "0123abc", 1),
+        ("engine", 0, "0123abc", 1),
+    ]
