@@ -145,10 +145,10 @@ class Notes:
         self._usable = set(self._seconds) - failed
 
     def tests_of(self, path, line, folders):
-        """The tests that may notice a change of a line: those that run it, fastest first, then others of the folders.
+        """The tests that may notice a change of a line: those that run it, fastest first, then others of the first folder.
 
-        The others are those of the first folder, because a function that remembers its result runs in one test alone, and all of them for a
-        line that runs while the modules are imported.
+        The others are there because a function that remembers its result runs in one test alone. For a line that runs while the modules
+        are imported, all tests may notice, those of the first folder first.
         """
         tree = ast.parse(path.read_text(encoding="utf-8"))
         around = [
@@ -167,11 +167,15 @@ class Notes:
             )
             if contexts - {AT_IMPORT}:
                 break
-        tests = self._fastest_first(contexts & self._usable)
-        for folder in folders if AT_IMPORT in contexts or not tests else folders[:1]:
-            below = {test for test in self._usable if test.startswith((f"tests/{folder}/", f"tests/{folder}::"))}
-            tests += self._fastest_first(below.difference(tests))
-        return tests
+        running = contexts & self._usable
+        own = self._below(folders[0])
+        if running and AT_IMPORT not in contexts:
+            return self._fastest_first(running) + self._fastest_first(own - running)
+        others = running.union(*(self._below(folder) for folder in folders)) - own
+        return self._fastest_first(own) + self._fastest_first(others)
+
+    def _below(self, folder):
+        return {test for test in self._usable if test.startswith((f"tests/{folder}/", f"tests/{folder}::"))}
 
     def _fastest_first(self, tests):
         return sorted(tests, key=lambda test: (self._seconds[test], test))
