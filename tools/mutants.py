@@ -78,10 +78,26 @@ def lines_noted(python, folders):
         raise SystemExit("the tests could not run")
 
 
-def tried(folder, python, sample):
-    """The mutants of a sample, each with its outcome, from all processes. Prints how far it is, and keeps the outcomes in .bench."""
-    mutants, lock = [], threading.Lock()
-    log = ROOT / ".bench" / f"mutants-{folder.replace('/', '-')}.jsonl"
+def log_of(folder):
+    """The file with the outcomes of a folder's mutants, one line of JSON each."""
+    return ROOT / ".bench" / f"mutants-{folder.replace('/', '-')}.jsonl"
+
+
+def noticed_before(folder):
+    """What identifies the mutants that a test noticed in the last run of the folder -> the outcome of each."""
+    mutants = [json.loads(line) for line in log_of(folder).read_text(encoding="utf-8").splitlines()]
+    survivors = {change_of(mutant) for mutant in mutants if mutant["outcome"] == "survived"}
+    return {change_of(mutant): mutant["outcome"] for mutant in mutants if change_of(mutant) not in survivors}
+
+
+def tried(folder, python, sample, noticed):
+    """The mutants of a sample, each with its outcome, from all processes. Prints how far it is, and keeps the outcomes in .bench.
+
+    noticed: what `noticed_before` returns, of mutants that are not tried; none of those with a reason is tried either.
+    """
+    mutants, lock, log = [], threading.Lock(), log_of(folder)
+    outcomes = noticed | dict.fromkeys(survivors_explained(SURVIVORS), "survived")
+    known = json.dumps([[*change, outcome] for change, outcome in outcomes.items()])
     log.write_text("", encoding="utf-8")
 
     def follow(process):
@@ -94,12 +110,16 @@ def tried(folder, python, sample):
     processes = [
         subprocess.Popen(
             [python, WORKER, "try", folder, str(SEED), str(sample), f"{number}/{PROCESSES}", *FOLDERS[folder][1]],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
         )
         for number in range(PROCESSES)
     ]
+    for process in processes:
+        process.stdin.write(known)
+        process.stdin.close()
     threads = [threading.Thread(target=follow, args=(process,)) for process in processes]
     for thread in threads:
         thread.start()
@@ -148,7 +168,7 @@ def read():
 
 
 def keep(record, begun_on, minutes):
-    """Record the results of a folder. minutes: with those of noting lines, if the folder is the first."""
+    """Record the results of a folder. minutes: of a run of the whole sample, with those of noting lines if the folder is the first."""
     results = read() if FILE.exists() else {}
     date = datetime.now(timezone.utc).date().isoformat()
     results[record["folder"]] = {**record, "commit": begun_on, "date": date, "minutes": round(minutes)}
@@ -164,6 +184,9 @@ def main(arguments):
         "--sample", type=int, default=SAMPLE, help="mutants of each folder; another number is not recorded"
     )
     parser.add_argument("--noted", action="store_true", help="with the lines that the last run noted; not recorded")
+    parser.add_argument(
+        "--survivors", action="store_true", help="try only those that survived the last run, after tests were added"
+    )
     options = parser.parse_args(arguments)
     if unknown := set(options.folders) - set(FOLDERS):
         parser.error(f"no folder {', '.join(sorted(unknown))}; there are {', '.join(FOLDERS)}")
@@ -172,7 +195,8 @@ def main(arguments):
     if not options.noted:
         lines_noted(python, options.folders or FOLDERS)
     for folder in options.folders or FOLDERS:
-        record = summary_of(folder, tried(folder, python, options.sample))
+        noticed = noticed_before(folder) if options.survivors else {}
+        record = summary_of(folder, tried(folder, python, options.sample, noticed))
         records.append(record)
         low, high = record["interval"]
         print(f"{folder}: {record['killed']} of {record['tried']} noticed ({low:.1%} to {high:.1%})", flush=True)
@@ -180,7 +204,8 @@ def main(arguments):
             if mutant["reason"] is None:
                 print(f"  {mutant['file']}:{mutant['line']}: {mutant['before']}  ->  {mutant['after']}", flush=True)
         if not options.noted and options.sample == SAMPLE:
-            keep(record, begun_on, (time.monotonic() - start_s) / 60)
+            minutes = (time.monotonic() - start_s) / 60
+            keep(record, begun_on, read()[folder]["minutes"] if options.survivors else minutes)
         start_s = time.monotonic()
     return int(
         any(

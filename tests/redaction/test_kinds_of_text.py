@@ -273,6 +273,20 @@ def test_a_text_that_is_captured_has_at_most_two_kilobytes(kind):
     assert kind.whole("x" * 2049) == "x" * 2045 + "…"
 
 
+@pytest.mark.parametrize(
+    ("name", "is_accepted"),
+    [
+        ("torch_tensorrt.compile", True),
+        ("torch_tensorrt.pass fuse_prims_broadcast", True),
+        ("torch_tensorrt.pass fuse prims", False),
+        ("torch_tensorrt.compile fuse_prims_broadcast", False),
+        ("torch_tensorrt.pass ", False),
+    ],
+)
+def test_the_name_of_a_span_is_its_kind_of_work_and_a_target_if_the_work_has_one(name, is_accepted):
+    assert SpanName().accepts(name) is is_accepted
+
+
 @pytest.mark.parametrize("kind", [Text(), ProgramsSpanName()])
 def test_of_a_text_that_is_shortened_the_beginning_is_left(kind):
     assert kind.shortened("x" * 20, 10) == "xxxxxxx…"

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import random
 import string
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -93,6 +95,16 @@ def test_a_constant_leaves_where_its_code_is_in_a_file_of_the_library(file, kept
     scope = {"__name__": "torch.wanda"}
     exec(compile("def work(): raise RuntimeError('wanda krol')", file, "exec"), scope)
     assert messages.of_error(raised(scope["work"])) == kept
+
+
+@pytest.mark.parametrize("library", ["torch_tensorrt", "tensorrt", "tensorrt_rtx"])
+def test_a_constant_of_each_library_leaves(library, tmp_path, monkeypatch):
+    module = ModuleType(library)
+    module.__file__ = str(tmp_path / "__init__.py")
+    monkeypatch.setitem(sys.modules, library, module)
+    scope = {"__name__": f"{library}.wanda"}
+    exec(compile("def work(): raise RuntimeError('wanda krol')", tmp_path / "wanda.py", "exec"), scope)
+    assert messages.of_error(raised(scope["work"])) == "wanda krol"
 
 
 def test_a_constant_of_the_programs_code_does_not_leave():

@@ -51,3 +51,14 @@ def test_the_results_of_a_folder_replace_its_own_alone(tmp_path, monkeypatch):
         ("redaction", 1, "0123abc", 1),
         ("engine", 0, "0123abc", 1),
     ]
+
+
+def test_a_change_that_survived_in_one_of_two_places_is_tried_again_in_both(tmp_path, monkeypatch):
+    log = tmp_path / "log.jsonl"
+    rows = [mutant("killed"), mutant("survived"), mutant("killed", after="c"), mutant("timed out", after="d")]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setattr(mutants, "log_of", lambda _folder: log)
+    assert mutants.noticed_before("engine") == {
+        ("src/torchspan/engine/event.py", "a", "c"): "killed",
+        ("src/torchspan/engine/event.py", "a", "d"): "timed out",
+    }
