@@ -408,6 +408,14 @@ def test_every_data_type_of_pytorch_and_tensorrt_is_known():
     assert [name for name in sorted(names) if DataType().reduced(name) != name] == []
 
 
+@pytest.mark.parametrize("kind", [ShapeText(), DataType()], ids=lambda kind: kind.title)
+@pytest.mark.parametrize(
+    "name", ["int", "float", "bool", "complex", "str", "bytes", "NoneType", "SymInt", "SymFloat", "SymBool"]
+)
+def test_an_argument_without_a_shape_has_the_name_of_its_type(kind, name):
+    assert kind.reduced(name) == name
+
+
 def test_another_data_type_is_other():
     assert DataType().reduced("alice@example.com") == "other"
 

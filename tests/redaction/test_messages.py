@@ -97,6 +97,13 @@ def test_a_constant_leaves_where_its_code_is_in_a_file_of_the_library(file, kept
     assert messages.of_error(raised(scope["work"])) == kept
 
 
+def test_a_constant_in_a_list_of_constants_leaves():
+    scope = {"__name__": "torch.wanda"}
+    code = "def work():\n for text in ('wanda', 'krol'): pass\n raise RuntimeError(text)"
+    exec(compile(code, f"{TORCH}/wanda.py", "exec"), scope)
+    assert messages.of_error(raised(scope["work"])) == "krol"
+
+
 @pytest.mark.parametrize("library", ["torch_tensorrt", "tensorrt", "tensorrt_rtx"])
 def test_a_constant_of_each_library_leaves(library, tmp_path, monkeypatch):
     module = ModuleType(library)

@@ -13,9 +13,12 @@ OF_CPP = (
     "double half long short char unsigned"
 )
 OF_MESSAGES = (
-    "Tensor Parameter Buffer FakeTensor SymInt Size Storage Module Sequential GraphModule ExportedProgram OpOverload "
-    "FLOAT HALF BF16 INT8 INT32 INT64 UINT8 BOOL FP8 INT4 FP4 kFLOAT kHALF kBF16 kINT8 kINT32 kINT64 Int32 Int64 "
-    "FloatTensor LongTensor BoolTensor NoneType function method module generator ndarray OrderedDict defaultdict deque partial"
+    "Tensor Parameter Buffer FakeTensor FunctionalTensor SymInt SymFloat SymBool Size Storage Generator Scalar Device Layout "
+    "Module ModuleList ModuleDict Sequential GraphModule ExportedProgram OpOverload OpOverloadPacket ScriptModule ScriptFunction "
+    "FLOAT HALF BF16 INT8 INT32 INT64 UINT8 BOOL FP8 INT4 FP4 E8M0 kFLOAT kHALF kBF16 kINT8 kINT32 kINT64 kUINT8 kBOOL kFP8 kINT4 "
+    "Int32 Int64 Int8 Int4 UInt8 FloatTensor DoubleTensor HalfTensor BFloat16Tensor LongTensor IntTensor ShortTensor CharTensor "
+    "ByteTensor BoolTensor NoneType function method builtin_function_or_method module generator coroutine ellipsis dict_keys "
+    "dict_values dict_items list_iterator tuple_iterator mappingproxy ndarray OrderedDict defaultdict deque partial"
 )
 OF_PYTHON = "int float bool complex str bytes list dict tuple set frozenset object type slice range"
 
