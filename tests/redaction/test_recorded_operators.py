@@ -49,6 +49,7 @@ def test_the_users_own_file_has_the_whole_name_of_a_range_at_most_256_bytes():
     assert kind.whole("patient of room 7") == "patient of room 7"
     assert kind.whole("p" * 300) == "p" * 256
     assert kind.whole("p" * 255 + "é") == "p" * 255
+    assert kind.whole("p\ud800") == "p?"
 
 
 @pytest.mark.parametrize(

@@ -188,3 +188,25 @@ def test_a_layer_before_a_known_text_is_named_by_its_class():
     assert str(messages.of_text(text)) == (
         "Error Code 3: IConvolutionLayer ?: kernel weights has count 36 but 108 was expected"
     )
+
+
+NODE, LAYER, KNOWN = (
+    "In node 4 (parseNode): INVALID_NODE: ",
+    "IConvolutionLayer wanda: ",
+    "kernel weights has count 36 but 108 was expected",
+)
+
+
+@pytest.mark.parametrize(
+    ("around", "is_kept"),
+    [
+        (NODE * 6, True),
+        (NODE * 7, False),
+        (NODE * 5 + LAYER, True),
+        (NODE * 6 + LAYER, False),
+        (NODE * 3 + LAYER + NODE * 2, True),
+        (NODE * 3 + LAYER + NODE * 3, False),
+    ],
+)
+def test_a_known_text_leaves_from_within_six_others_and_not_from_within_seven(around, is_kept):
+    assert str(messages.of_text(around + KNOWN)).endswith(KNOWN if is_kept else ": ?")
