@@ -29,3 +29,9 @@ def test_each_graph_break_is_named_with_its_place_and_class():
     events = [SimpleNamespace(name=s.GRAPH_BREAK_EVENT, attributes=each) for each in (facts, {})]
     span = SimpleNamespace(name="torch.compile_frame", attributes={}, events=events)
     assert _frames.notes(span) == ["graph break at model.py:41: data-dependent branch", "graph break: other"]
+
+
+def test_a_guard_of_which_nothing_may_leave_is_named_by_what_it_concerns():
+    facts = {s.FRAME_OUTCOME: "compiled", s.RECOMPILE_REASON: "?", s.RECOMPILE_CLASS: "backend"}
+    span = SimpleNamespace(name="torch.compile_frame", attributes=facts, events=[])
+    assert _frames.notes(span) == ["recompiled: change of backend"]

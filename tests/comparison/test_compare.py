@@ -359,9 +359,12 @@ def test_a_fallback_is_named_with_its_reason_and_its_line(write):
     assert [change.is_worse for change in result.changes] == [True]
 
 
-def test_a_reason_of_a_fallback_that_concerns_no_operator_is_named(write):
-    result = compare(write("before.jsonl"), write("after.jsonl", FALLBACK_REASON_CLASSES=["user_excluded"]))
-    assert sentences(result) == [f"nothing in PyTorch: before {MUCH}0 → after {MUCH}0 (excluded by you)"]
+def test_a_fallback_that_names_no_operator_is_counted_as_a_compilation(write):
+    result = compare(write("before.jsonl"), write("after.jsonl", FALLBACK_REASON_CLASSES=["compile_failed"]))
+    assert sentences(result) == [
+        f"compilations in PyTorch: before {MUCH}0 → after {MUCH}1 (conversion or build failed)"
+    ]
+    assert [change.is_worse for change in result.changes] == [True]
 
 
 def test_a_setting_that_is_a_list_is_compared_by_its_entries(write):

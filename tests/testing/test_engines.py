@@ -169,6 +169,18 @@ def test_an_engine_that_the_stand_in_did_not_build_gives_none_and_an_error_that_
     assert "XDG_CACHE_HOME" in message
 
 
+def test_a_profile_is_a_list_of_the_least_the_optimal_and_the_largest_shape(x):
+    (module,) = engines(compiled_from(torch.export.export(seeded(Mlp), (x,)), x))
+    engine = (
+        sys.modules["tensorrt"]
+        .Runtime(torch_tensorrt.logging.TRT_LOGGER)
+        .deserialize_cuda_engine(module.serialized_engine)
+    )
+    profile = engine.get_tensor_profile_shape("x", 0)
+    assert type(profile) is list
+    assert [tuple(shape) for shape in profile] == [(2, 16)] * 3
+
+
 @pytest.mark.stand_in_only("real ones are not marked and refuse nothing")
 def test_the_stand_ins_are_marked_and_lack_what_the_real_thing_lacks(x):
     (module,) = engines(compiled_from(torch.export.export(seeded(Mlp), (x,)), x))

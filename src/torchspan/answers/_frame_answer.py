@@ -79,7 +79,7 @@ def break_class(attributes: Attributes) -> str:
 def notes(span: Span) -> list[str]:
     """Why the frame was compiled again, where its graph broke, and that it runs eagerly."""
     breaks = []
-    reason, outcome = (span.attributes.get(key) for key in (semconv.RECOMPILE_REASON, semconv.FRAME_OUTCOME))
+    reason, outcome = _guard_text(span.attributes), span.attributes.get(semconv.FRAME_OUTCOME)
     if span.name == phase.COMPILE_FRAME.name and reason:
         breaks.append(f"{'not compiled' if outcome == FrameOutcome.LIMIT else 'recompiled'}: {reason}")
     breaks += [graph_break(event.attributes) for event in span.events if event.name == semconv.GRAPH_BREAK_EVENT]
@@ -288,9 +288,17 @@ def _grouped(attributes: Sequence[Attributes], also: str = "") -> Iterator[tuple
         yield subject, other, again
 
 
+def _guard_text(frame: Attributes) -> str:
+    """The guard that failed, or what it concerns (`change of backend`) where redaction leaves nothing of it."""
+    text, kind = (str(frame.get(key) or "") for key in (semconv.RECOMPILE_REASON, semconv.RECOMPILE_CLASS))
+    if text != _UNKNOWN or kind in {"", GuardClass.OTHER}:
+        return text
+    return f"change of {_WORDS.get(kind, kind)}"
+
+
 def _guard(frame: Attributes) -> tuple[str, Sequence[str], Paragraph]:
     """What a guard that failed concerns, its values before and now, and what avoids the recompilation."""
-    text, kind = (str(frame.get(key) or "") for key in (semconv.RECOMPILE_REASON, semconv.RECOMPILE_CLASS))
+    text, kind = _guard_text(frame), str(frame.get(semconv.RECOMPILE_CLASS) or "")
     form = _FORMS.get(kind)
     match = None if form is None else form.match(text)
     advice = _ADVICE.get(kind, ())

@@ -126,8 +126,8 @@ class Facts:
             if isinstance(finding, Fallback):
                 reason = " ".join(finding.sentence_pieces[1:]) if finding.operator else finding.sentence
                 why = " at ".join(filter(None, (reason, finding.place)))
-                what = finding.operator or "nothing"
-                self._count("fallback", f"{what} in PyTorch", finding.count, why, finding.reason)
+                what = finding.operator or "compilations"
+                self._count("fallback", f"{what} in PyTorch", finding.count or 1, why, finding.reason)
             elif isinstance(finding, Recompile):
                 functions = dict.fromkeys(map(_without_line, finding.functions))
                 self._count(

@@ -104,9 +104,9 @@ class StandInEngine(StandIn):
         shape = self.reference.bindings[name].shape
         return tensorrt().Dims(shape) if shape else ()  # Dims(()) is one dimension of size zero to the binding
 
-    def get_tensor_profile_shape(self, name: str, profile_index: int) -> tuple[Shape, Shape, Shape]:
+    def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[Shape]:
         profiles = self.reference.profiles[name]
-        return profiles[min(profile_index, len(profiles) - 1)]  # a static input has one shape for all of them
+        return [*profiles[min(profile_index, len(profiles) - 1)]]  # a static input has one shape for all of them
 
     def is_shape_inference_io(self, name: str) -> bool:
         del name
