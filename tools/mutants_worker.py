@@ -367,29 +367,24 @@ class Trials:
         return {**mutant, "outcome": "survived", "by": None, "tests": len(tests)}
 
     def _stage(self, mutant, mutated, stage):
-        asked = None
-        while True:
-            tests = [test for test in stage if test not in self._fails]
-            if not tests:
-                return "survived", None
+        while tests := [test for test in stage if test not in self._fails]:
             seconds = self._notes.total(tests)
-            asked = asked or tests
-            outcome, by, began = attempt(mutant, mutated, asked, seconds)
+            asked, (outcome, by, began) = tests, attempt(mutant, mutated, tests, seconds)
             if outcome == "not collected":  # names of tests that depend on what was changed
-                asked = sorted({test.partition("::")[0] for test in tests})
+                asked = began = sorted({test.partition("::")[0] for test in tests})
                 asked += [f"--deselect={test}" for test in sorted(self._notes.failed | self._fails)]
-                outcome, by, began = attempt(mutant, mutated, asked, seconds)
+                outcome, by, _began = attempt(mutant, mutated, asked, seconds)
             if outcome in {"passed", "not collected"}:
-                return "survived", None
-            if by != "import" and by not in self._passes:
-                control, failing, _began = attempt(mutant, None, began or asked, seconds)
-                if control != "passed":
-                    print(f"fails without a mutant: {failing}", file=sys.stderr, flush=True)
-                    self._fails.add(failing)
-                    asked = None
-                    continue
+                break
+            if by == "import" or by in self._passes:
+                return ("killed" if outcome == "failed" else "timed out"), by
+            control, failing, _began = attempt(mutant, None, began or asked, seconds)
+            if control == "passed":
                 self._passes.add(by)
-            return ("killed" if outcome == "failed" else "timed out"), by
+                return ("killed" if outcome == "failed" else "timed out"), by
+            print(f"fails without a mutant: {failing}", file=sys.stderr, flush=True)
+            self._fails.add(by if failing in {"import", *self._fails} else failing)
+        return "survived", None
 
 
 def main(what, *arguments):
