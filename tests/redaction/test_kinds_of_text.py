@@ -89,6 +89,14 @@ HOSTILE = (
 )
 
 
+def test_each_kind_has_the_title_that_the_documentation_uses():
+    assert ", ".join(kind.title for kind in KINDS) == (
+        "arguments, compile id, data type, digest, dynamic dimension, enumeration, failure of an export, identifier, line of code, "
+        "path of a module, ONNX operator, operator, build phase, type of a graph break, text of the program, place, "
+        "name of the program's span, value of a setting, shape, name of a span, message, validators, version, violation"
+    )
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.title)
 def test_what_a_kind_makes_of_a_text_it_accepts_and_leaves_as_it_is(kind):
     for text in HOSTILE:
