@@ -52,8 +52,7 @@ class Patches:
     """
 
     def __init__(self, library: str = "", *, everywhere: bool = False) -> None:
-        self._prefix = library + "."
-        self._everywhere = everywhere
+        self._prefix = "" if everywhere else f"{library}."
         self._replaced: list[_Replacement] = []
         self._has_functions = False
 
@@ -70,8 +69,8 @@ class Patches:
         if not (anywhere or in_library):
             return
         self._has_functions = True
-        for module in _modules():
-            wanted = {**in_library, **anywhere} if self._everywhere or self._owns(module) else anywhere
+        for name_of_module, module in _modules():
+            wanted = {**in_library, **anywhere} if name_of_module.startswith(self._prefix) else anywhere
             for name, value in list(vars(module).items()) if wanted else ():
                 if id(value) in wanted:
                     original, wrapper = wanted[id(value)]
@@ -146,15 +145,12 @@ class Patches:
             _RETIRED.add(replaced.replacement, replaced.original)
             if vars(replaced.holder).get(replaced.name) is replaced.replacement:
                 setattr(replaced.holder, replaced.name, replaced.original)
-        for module in _modules() if self._has_functions else ():
-            if self._everywhere or self._owns(module):
+        for name_of_module, module in _modules() if self._has_functions else ():
+            if name_of_module.startswith(self._prefix):
                 for name, value in list(vars(module).items()):
                     if id(value) in originals:
                         setattr(module, name, originals[id(value)].original)
         self._replaced.clear()
-
-    def _owns(self, module: ModuleType) -> bool:
-        return f"{vars(module)['__name__']}.".startswith(self._prefix)
 
 
 def in_use(bound: Any) -> Any:
@@ -227,10 +223,10 @@ def _by_id(pairs: Iterable[tuple[Any, Any]]) -> dict[int, tuple[Any, Any]]:
     return references
 
 
-def _modules() -> Iterator[ModuleType]:
-    """The entries of sys.modules that really are modules: even reading the class of other objects may run code."""
+def _modules() -> Iterator[tuple[str, ModuleType]]:
+    """The entries of sys.modules that really are modules, with their names and a dot: reading the class of others may run code."""
     return (
-        module
+        (f"{vars(module)['__name__']}.", module)
         for module in list(sys.modules.values())
         if issubclass(type(module), ModuleType) and "__name__" in vars(module)
     )
