@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make soak`: the same work for a quarter of an hour with torchspan and without it, side by side, and what each side takes.
 
-100 compilations by `torch.compile` and 30 by Torch-TensorRT, 2,000,000 runs of engines, 20,000 trees of events and 500 forks, in 100 rounds.
-The provider is exchanged every minute. Both programs do one round after the other, so that a slow minute of the machine is one for both.
-The last ten rounds are compared with the first ten, after five that are not counted. Returns 1 where a limit is crossed.
+At least 100 compilations by `torch.compile` and 30 by Torch-TensorRT, 2,000,000 runs of engines, 20,000 trees of events and 500 forks: 100
+rounds, and more until the time is over. The provider is exchanged every minute. Both programs do one round after the other, so that a slow
+minute of the machine is one for both. The last tenth of the rounds is compared with the first, after five that are not counted. Returns 1
+where a limit is crossed.
 
 The results are in tools/soak_tested.json, and `make docs` puts them into docs/explanation/faults.md. `--rounds N` makes it shorter, records
 nothing, and compares counts alone.
@@ -25,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "tests" / "soak" / "program.py"
 FILE = Path(__file__).resolve().parent / "soak_tested.json"
 
-ROUNDS, WARM_UP = 100, 5
+ROUNDS, WARM_UP, DURATION_S = 100, 5, 15 * 60
 WORK = {"compiles": 1, "tensorrt": 0.3, "runs": 20_000, "trees": 200, "forks": 5}
 """Of one round."""
 
@@ -34,7 +35,7 @@ MEMORY, LATENCY = 1.02, 1.05
 """The most that the ratio of last to first with torchspan may be over that without it."""
 
 EQUAL = ("threads", "descriptors", "objects")
-"""What must be equal in the last rounds and in the first ones: the least of them."""
+"""What must be equal in the last rounds and in the first ones: the most of them."""
 
 
 class Side:
@@ -73,17 +74,17 @@ class Side:
     def median(self, key, rounds):
         return statistics.median(sample[key] for sample in self.samples[rounds])
 
-    def least(self, key, rounds):
-        """The least of these rounds: a thread that sleeps until it has work, and what a metric keeps for an interval, come and go."""
-        return min(sample[key] for sample in self.samples[rounds])
+    def most(self, key, rounds):
+        """The most of these rounds: a thread starts with the first work after the provider was exchanged."""
+        return max(sample[key] for sample in self.samples[rounds])
 
 
-def soak(rounds, work=None, provider_s=PROVIDER_S):
-    """Both sides after so many rounds, and the names that are not as before."""
+def soak(rounds, work=None, provider_s=PROVIDER_S, duration_s=0):
+    """Both sides after so many rounds and seconds, and the names that are not as before."""
     with contextlib.ExitStack() as programs:
         sides = [programs.enter_context(contextlib.closing(Side(name, work or WORK))) for name in ("bare", "traced")]
-        changed_s = time.monotonic()
-        for number in range(rounds):
+        start_s = changed_s = time.monotonic()
+        while len(sides[0].samples) < rounds or time.monotonic() - start_s < duration_s:
             if time.monotonic() - changed_s > provider_s:
                 changed_s = time.monotonic()
                 for side in sides:
@@ -92,7 +93,7 @@ def soak(rounds, work=None, provider_s=PROVIDER_S):
                 side.tell("round")
                 side.samples.append(side.answer())
             if sys.stderr.isatty():
-                print(f"\rround {number + 1} of {rounds}", end="", file=sys.stderr, flush=True)
+                print(f"\rround {len(sides[0].samples)}", end="", file=sys.stderr, flush=True)
         return *sides, [name for side in sides for name in side.names()]
 
 
@@ -106,7 +107,7 @@ def compared(bare, traced, names):
         ratios[key] = {"bare": of_side[0], "traced": of_side[1], "limit": limit}
         if of_side[1] / of_side[0] > limit:
             crossed.append(f"{key}: {of_side[1]:.3f} with torchspan, {of_side[0]:.3f} without it")
-    counts = {key: [traced.least(key, first), traced.least(key, last)] for key in EQUAL}
+    counts = {key: [traced.most(key, first), traced.most(key, last)] for key in EQUAL}
     crossed += [
         f"{key}: {before:g} in the first rounds, {after:g} in the last"
         for key, (before, after) in counts.items()
@@ -125,15 +126,16 @@ def main(arguments):
     parser = argparse.ArgumentParser(description="torchspan for a quarter of an hour and the same program without it")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args(arguments)
-    start_s = time.monotonic()
-    result, crossed = compared(*soak(options.rounds))
-    minutes = (time.monotonic() - start_s) / 60
+    is_whole, start_s, begun_on = options.rounds == ROUNDS, time.monotonic(), commit()
+    bare, traced, names = soak(options.rounds, duration_s=DURATION_S if is_whole else 0)
+    result, crossed = compared(bare, traced, names)
+    minutes, rounds = (time.monotonic() - start_s) / 60, len(traced.samples)
     print(json.dumps(result, indent=2))
-    print(*crossed, f"{options.rounds} rounds in {minutes:.1f} minutes", sep="\n")
-    if options.rounds == ROUNDS:
+    print(*crossed, f"{rounds} rounds in {minutes:.1f} minutes", sep="\n")
+    if is_whole:
         date = datetime.now(timezone.utc).date().isoformat()
-        record = {"commit": commit(), "date": date, "minutes": round(minutes, 1), "crossed": crossed, **result}
-        FILE.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        record = {"commit": begun_on, "date": date, "minutes": round(minutes, 1), "rounds": rounds, "crossed": crossed}
+        FILE.write_text(json.dumps({**record, **result}, indent=2) + "\n", encoding="utf-8")
     return int(bool(crossed))
 
 

@@ -68,7 +68,7 @@ OWN_WARNING = "The traceback is logged at "
 WITHOUT_METRICS = ("torchspan could not be enabled", "torchspan failed to instrument")
 """In the warnings of failures after which no part of torchspan has metrics."""
 
-NAMES_EVERY = 10
+NAMES_EVERY = 20
 """The names that others bind are compared after one try in so many: there are 200,000."""
 
 

@@ -30,6 +30,7 @@ SWALLOWED = {
 """Module -> functions that Python calls at a fork, or TensorRT in a build. Both print and ignore what these raise, also an interrupt."""
 
 ABOVE_THE_GUARDS = SWALLOWED | {
+    "_base.background": ("Background._work",),
     "_base.boundaries": ("ErrorBoundary.attempt", "ErrorBoundary.end", "ErrorBoundary.end.ending", "ErrorBoundary._attempt"),
     "_base.by_identity": ("_forget",),
     "_base.errors": (

@@ -10,6 +10,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from torchspan._base.boundaries import ErrorBoundary
+
+_FAILED = ErrorBoundary("A thread of torchspan failed. The next work starts another one.")
 Wake = queue.SimpleQueue[bool]
 """The queue on which the thread sleeps; its `put` never blocks. True: continue. False: end."""
 
@@ -31,7 +34,8 @@ class Background:
 
     Args:
         name: The name of the thread.
-        run: The function of the thread, which receives the queue and returns when `get` returns False.
+        run: The function of the thread, which receives the queue and returns when `get` returns False. If it raises, the next
+            `wake` starts another thread.
         new_wake: Makes the queue.
     """
 
@@ -58,7 +62,7 @@ class Background:
             mine = _Sleeper(self._new_wake(), pid)
             sleeper = self._sleepers.setdefault(pid, mine)
             if sleeper is mine:
-                thread = threading.Thread(target=self._run, args=(mine.wake,), name=self._name, daemon=True)
+                thread = threading.Thread(target=self._work, args=(mine,), name=self._name, daemon=True)
                 try:
                     # Without the caller's context: instrumentation that propagates contexts would propagate the caller's span.
                     contextvars.Context().run(thread.start)
@@ -70,6 +74,11 @@ class Background:
         if self._is_stopped:  # by another thread, which may have seen no thread to end
             self.stop()
         return pid in self._sleepers
+
+    def _work(self, sleeper: _Sleeper) -> None:
+        _FAILED.attempt(self._run, sleeper.wake)
+        if self._sleepers.get(sleeper.pid) is sleeper:
+            del self._sleepers[sleeper.pid]
 
     def nudge(self) -> None:
         """Wake the thread if this process has one."""
