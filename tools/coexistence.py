@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from test_versions import commit, uv
+from test_versions import commit, environment_on_top, uv
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ROOT / "tests" / "coexistence"
@@ -55,20 +55,14 @@ def prepare(name, peer):
     """The Python of a tool's environment, made when it is missing. Raises RuntimeError with the reason if it cannot be installed."""
     if not peer.packages:
         return Path(sys.executable)
-    folder = ROOT / ".venvs" / f"with-{name}"
-    python = folder / "bin" / "python"
-    if not python.exists():
-        subprocess.run([uv(), "venv", "--quiet", "--python", sys.executable, folder], check=True)
-        (site_packages,) = (folder / "lib").glob("python*/site-packages")
-        below = next(path for path in map(Path, sys.path) if path.name == "site-packages")
-        (site_packages / "below.pth").write_text(f"import site; site.addsitedir({str(below)!r})\n", encoding="utf-8")
+    python = environment_on_top(f"with-{name}")
     freeze = subprocess.run(
         [uv(), "pip", "freeze", "--exclude-editable", "--python", sys.executable],
         check=True,
         capture_output=True,
         text=True,
     )
-    constraints = folder / "constraints.txt"
+    constraints = python.parents[1] / "constraints.txt"
     constraints.write_text(freeze.stdout, encoding="utf-8")
     install = [uv(), "pip", "install", "--quiet", "--python", python, "--constraint", constraints, *peer.packages]
     done = subprocess.run(install, capture_output=True, text=True, check=False)

@@ -21,7 +21,7 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
-from test_versions import commit, uv
+from test_versions import commit, environment_on_top, uv
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "torchspan"
@@ -54,14 +54,8 @@ def interval(killed, tried):
 
 
 def environment():
-    """The Python of the environment that has mutmut, on top of the one that runs this; made when it is missing."""
-    folder = ROOT / ".venvs" / "mutants"
-    python = folder / "bin" / "python"
-    if not python.exists():
-        subprocess.run([uv(), "venv", "--quiet", "--python", sys.executable, folder], check=True)
-        (site_packages,) = (folder / "lib").glob("python*/site-packages")
-        below = next(path for path in map(Path, sys.path) if path.name == "site-packages")
-        (site_packages / "below.pth").write_text(f"import site; site.addsitedir({str(below)!r})\n", encoding="utf-8")
+    """The Python of the environment that has mutmut."""
+    python = environment_on_top("mutants")
     subprocess.run([uv(), "pip", "install", "--quiet", "--python", python, "mutmut>=3.8"], check=True)
     return python
 

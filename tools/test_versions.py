@@ -97,6 +97,18 @@ def uv():
     return found
 
 
+def environment_on_top(name):
+    """The Python of the environment .venvs/name, made when it is missing. It has what the one that runs this has, and may have more."""
+    folder = ROOT / ".venvs" / name
+    python = folder / "bin" / "python"
+    if not python.exists():
+        subprocess.run([uv(), "venv", "--quiet", "--python", sys.executable, folder], check=True)
+        (site_packages,) = (folder / "lib").glob("python*/site-packages")
+        below = next(path for path in map(Path, sys.path) if path.name == "site-packages")
+        (site_packages / "below.pth").write_text(f"import site; site.addsitedir({str(below)!r})\n", encoding="utf-8")
+    return python
+
+
 def prepare(row):
     """The Python of the row's environment, or a clause that says why there is none."""
     if not row.packages:
