@@ -14,6 +14,7 @@ def sides():
     return soak.soak(ROUNDS, WORK, provider_s=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", soak.EQUAL)
 def test_as_many_are_there_in_the_last_rounds_as_in_the_first(sides, key):
     _, traced, _ = sides
@@ -22,6 +23,7 @@ def test_as_many_are_there_in_the_last_rounds_as_in_the_first(sides, key):
     )
 
 
+@pytest.mark.slow
 def test_every_name_is_bound_as_before_once_torchspan_is_uninstrumented(sides):
     _, _, names = sides
     assert names == []
