@@ -184,6 +184,11 @@ def main(arguments):
     options = parser.parse_args(arguments)
     if unknown := set(options.folders) - set(FOLDERS):
         parser.error(f"no folder {', '.join(sorted(unknown))}; there are {', '.join(FOLDERS)}")
+    earlier = read() if FILE.exists() else {}
+    if options.survivors and (
+        missing := [name for name in options.folders or FOLDERS if name not in earlier or not log_of(name).exists()]
+    ):
+        parser.error(f"--survivors needs an earlier run of {', '.join(missing)}; run it without the option first")
     begun_on, python, records = commit(), environment(), []
     start_s = time.monotonic()
     if not options.noted:
@@ -199,7 +204,7 @@ def main(arguments):
                 print(f"  {mutant['file']}:{mutant['line']}: {mutant['before']}  ->  {mutant['after']}", flush=True)
         if not options.noted and options.sample == SAMPLE:
             minutes = (time.monotonic() - start_s) / 60
-            keep(record, begun_on, read()[folder]["minutes"] if options.survivors else minutes)
+            keep(record, begun_on, earlier[folder]["minutes"] if options.survivors else minutes)
         start_s = time.monotonic()
     return int(
         any(

@@ -62,3 +62,10 @@ def test_a_change_that_survived_in_one_of_two_places_is_tried_again_in_both(tmp_
         ("src/torchspan/engine/event.py", "a", "c"): "killed",
         ("src/torchspan/engine/event.py", "a", "d"): "timed out",
     }
+
+
+def test_without_an_earlier_run_its_survivors_are_refused_before_any_test_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(mutants, "FILE", tmp_path / "results.json")
+    with pytest.raises(SystemExit):
+        mutants.main(["--survivors", "engine", "redaction"])
+    assert "--survivors needs an earlier run of engine, redaction; run it without" in capsys.readouterr().err

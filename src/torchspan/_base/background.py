@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from torchspan._base.boundaries import ErrorBoundary
 
 _FAILED = ErrorBoundary("A thread of torchspan failed. The next work starts another one.")
+
 Wake = queue.SimpleQueue[bool]
 """The queue on which the thread sleeps; its `put` never blocks. True: continue. False: end."""
 
