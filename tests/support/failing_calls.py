@@ -56,7 +56,7 @@ ABOVE_THE_GUARDS = SWALLOWED | {
     "adapters.machinery.wrap": ("RecordedCalls.bare.observed_event", "ignoring.observed"),
     "adapters.engine_runs": (
         "EngineRuns._of_function.observed_run", "EngineRuns.decide", "EngineRuns._passing.passing", "EngineRuns._timing.timed",
-        "EngineRuns._counting.counted",
+        "EngineRuns._counting.counted", "EngineRuns._holding.hold",
     ),
     "_server_span": (
         "ServerSpans._make_processor.ServerSpanProcessor.on_start",

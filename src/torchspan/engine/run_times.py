@@ -35,6 +35,7 @@ class RunTimes:
 
     Attributes:
         durations_s: Durations in seconds.
+        due: Number of durations that are held when a run calls `collect`.
         failed: The runs that failed.
         wanted: Whether durations are measured.
     """
@@ -42,7 +43,7 @@ class RunTimes:
     def __init__(self, guard: Guard) -> None:
         self.wanted = False
         self._guard = guard
-        self._due = TOTALLED
+        self.due = TOTALLED
         self._collect: Collect | None = None
         self._is_totalled = False
         self._watchers: list[Callable[[], None]] = []
@@ -64,7 +65,7 @@ class RunTimes:
                 less.
         """
         self._collect = collect
-        self._due = TOTALLED if collect is None else min(batch, HELD)
+        self.due = TOTALLED if collect is None else min(batch, HELD)
         self._look_again()
         if collect is None:
             self.take()
@@ -98,7 +99,7 @@ class RunTimes:
         """Hold one run's duration in seconds and, if one ended it, the class of the exception."""
         runs: list[Any] = self.durations_s if error is None else self.failed
         runs.append(duration_s if error is None else (duration_s, error))
-        if len(runs) >= self._due:
+        if len(runs) >= self.due:
             self.collect()
 
     def collect(self) -> None:
