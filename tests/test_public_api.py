@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import torchspan
 from torchspan import phase
 
 MODULES = (
@@ -38,6 +39,21 @@ MODULES = (
 def test_the_public_modules_are_those_of_the_page():
     page = Path(__file__).resolve().parents[1] / "docs" / "reference" / "api" / "index.md"
     assert sorted(re.findall(r"^\| \[`(.+?)`\]", page.read_text(encoding="utf-8"), re.MULTILINE)) == sorted(MODULES)
+
+
+def exporting_modules():
+    """Every module that lists its names, the packages of the architecture among them."""
+    source = Path(torchspan.__file__).parent
+    for path in sorted(source.rglob("*.py")):
+        if re.search(r"^__all__ = ", path.read_text(encoding="utf-8"), re.MULTILINE):
+            parts = path.relative_to(source.parent).with_suffix("").parts
+            yield ".".join(parts[:-1] if path.stem == "__init__" else parts)
+
+
+@pytest.mark.parametrize("name", list(exporting_modules()))
+def test_a_module_has_each_name_that_it_exports(name):
+    module = importlib.import_module(name)
+    assert [exported for exported in module.__all__ if not hasattr(module, exported)] == []
 
 
 def public_names():
