@@ -36,7 +36,8 @@ class Background:
     Args:
         name: The name of the thread.
         run: The function of the thread, which receives the queue and returns when `get` returns False. If it raises, the next
-            `wake` starts another thread.
+            `wake` starts another thread. One that comes before the thread has ended may be lost: if each were kept, a
+            function that always raises would start threads forever.
         new_wake: Makes the queue.
     """
 
