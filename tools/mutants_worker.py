@@ -33,7 +33,7 @@ NOTES = ROOT / ".bench"
 
 QUICK_S = 3
 """The fastest tests of a line, of about so many seconds together, come first, in a process without the files of the others."""
-BUDGET_S = 180
+BUDGET_S = 60
 """Tests of a mutant beyond so many seconds together, the slowest ones, are left out."""
 POLL_S = 0.02
 MEMORY = 6 * 2**30
