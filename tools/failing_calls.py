@@ -65,7 +65,7 @@ def reports_of(scripts, options=()):
 
 def main(arguments):
     """Run the scripts that are named, or all of them. Returns 1 where something was different."""
-    # Without the library, one more line is printed where a failure lets operators begin outside a compilation.
+    # Operators are recorded where their library is built.
     subprocess.run([sys.executable, "-m", "torchspan.native", "build"], check=True)
     start_s = time.monotonic()
     reports = reports_of(arguments)

@@ -186,6 +186,8 @@ class Tries:
         self.names = bound_names()
         self.has_torchspan = True
         self.instrument()
+        with torchspan.operators():  # once in a process, it prints that its library is not built
+            pass
         for _ in range(3):
             self._run()
         self.telemetry.tree()
