@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make failing-calls`: lets each call of torchspan's functions fail, one in each try, and records what was different.
 
-The scripts are those of tests/failing/scripts.py. Two processes share the tries. The results are in tools/failing_calls_tested.json, and
+The scripts are those of tests/failing/scripts.py. Three processes share the tries: each waits for its forks. The results are in tools/failing_calls_tested.json, and
 `make docs` puts them into docs/explanation/faults.md. With arguments it runs these scripts alone, and records nothing.
 """
 
@@ -19,7 +19,7 @@ from test_versions import commit
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "tests" / "failing" / "program.py"
 FILE = Path(__file__).resolve().parent / "failing_calls_tested.json"
-PROCESSES = 2
+PROCESSES = 3
 
 LARGE_PAGES = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """A fork copies the tables of pages, which are smaller then. It matters in 30,000 forks."""

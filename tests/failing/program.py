@@ -181,6 +181,8 @@ class Tries:
         self.script = (SCRIPTS | CONTROLS)[name](self)
         self.warnings = 2 if name == "forks" else 1
         """One in each process."""
+        self.has_two_engines = name == "instrumenting"
+        """An event may end after the metrics of its engine are closed. The log has its failures then."""
         self._run()  # imports and caches of libraries
         self.plain = in_child(self._plain)
         self.names = bound_names()
@@ -212,25 +214,26 @@ class Tries:
         plain, whole, is_programs = self.plain, self.whole, name in OF_THE_PROGRAM
         passes = is_programs and tried["result"][:2] == ["raised", OF_THE_PROGRAM[name]]
         is_ignored = is_programs and is_swallowed(tried["stack"])
+        is_answer = name == "ValueError" and refuses_a_setting(tried["result"])
         kinds = {
-            "result": not passes and tried["result"] != plain["result"],
+            "result": not passes and not is_answer and tried["result"] != plain["result"],
             "printed": not passes and not is_ignored and prints_more(tried["printed"], whole["printed"], self.warnings),
             "descriptors": tried["descriptors"] != plain["descriptors"],
             "threads": not set(tried["threads"]) <= {*plain["threads"], *whole["threads"]},
             "an open event": tried["is_open"],
             "busy": tried["is_busy"],
             "a held lock": bool(tried["locks"]),
-            "not counted": not is_programs and tried["tree"] != whole["tree"] and not self._is_counted(tried),
+            "not counted": not (is_programs or is_answer or tried["tree"] == whole["tree"] or self._is_counted(tried)),
             "a later result": tried["later"]["result"] != plain["result"],
             "a later tree": distinct(tried["later_tree"]) != distinct(whole["later_tree"]),
             "a name": bool(tried["names"]),
         }
         return [kind for kind, differs in kinds.items() if differs], tried
 
-    @staticmethod
-    def _is_counted(tried):
-        """Whether the metric has the failure; the log, where torchspan could not be enabled and has no metrics."""
-        return tried["failures"] > 0 or any(text in tried["printed"] for text in WITHOUT_METRICS)
+    def _is_counted(self, tried):
+        """Whether the metric has the failure; the log, where torchspan has no metrics or has closed them."""
+        texts = (OWN_WARNING,) if self.has_two_engines else WITHOUT_METRICS
+        return tried["failures"] > 0 or any(text in tried["printed"] for text in texts)
 
     def _run(self):
         with contextlib.suppress(Exception):
@@ -307,6 +310,11 @@ def is_swallowed(stack):
     return any((frame.partition(":")[0], frame.rpartition(" ")[2]) in functions for frame in stack)
 
 
+def refuses_a_setting(result):
+    """Whether `instrument` refused a setting because of the error: what parses one says so by a ValueError."""
+    return result[0] == "raised" and "ConfigurationError" in result[1] and result[2] == repr(ValueError("planted"))
+
+
 def prints_more(printed, usual, warnings):
     """Whether more was printed than usual and so many warnings of torchspan's, or something was not."""
     lines, usually = Counter(printed.splitlines()), Counter(usual.splitlines())
@@ -314,18 +322,25 @@ def prints_more(printed, usual, warnings):
     return bool(usually - lines) or len(more) > warnings or not all(OWN_WARNING in line for line in more)
 
 
-def chosen(name, calls, options):
-    """(number of the call, name of the error) of each try."""
+def chosen(name, places, options):
+    """(number of the call, name of the error) of each try. A sample has a call of each function before it has a second one."""
     sample = SAMPLES.get(name) if options.sample is None else options.sample
     rng = random.Random(options.seed)
     tries = [
         (number, name)
         for name, (_, one_in) in ERRORS.items()
-        for number in range(1, calls + 1)
+        for number in range(1, len(places) + 1)
         if one_in == 1 or rng.randrange(one_in) == 0
     ]
     if sample is not None and len(tries) > sample:
-        tries = rng.sample(tries, sample)
+        rng.shuffle(tries)
+        before = Counter()
+        turns = []
+        for number, _ in tries:
+            turns.append(before[places[number - 1]])
+            before[places[number - 1]] += 1
+        order = sorted(range(len(tries)), key=turns.__getitem__)
+        tries = [tries[index] for index in order[:sample]]
     part, parts = map(int, options.part.split("/"))
     return tries[part - 1 :: parts]
 
@@ -334,7 +349,7 @@ def tried(name, options):
     """The report on one script."""
     tries = Tries(name)
     different = Counter()
-    pairs = chosen(name, len(tries.calls), options)
+    pairs = chosen(name, tries.calls, options)
     for number, error in pairs:
         try:
             kinds, seen = tries.differences(number, error)

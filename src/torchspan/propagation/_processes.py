@@ -174,13 +174,17 @@ def install(
         liveness = boundary.attempt(table.of, trace.get_current_span(context))
         return ProcessPayload(_carrier.pack(context), liveness, pickle.dumps(resume), as_parent=as_parent)
 
-    patches.replace_shared(process.BaseProcess, "start", lambda original: _start(boundary, payload, original))
-    patches.replace_shared(process.BaseProcess, "_bootstrap", lambda original: _bootstrap(boundary, exports, original))
-
     def undo() -> None:
         patches.undo()
         ends.close()
 
+    base = process.BaseProcess
+    try:
+        patches.replace_shared(base, "start", lambda original: _start(boundary, payload, original))
+        patches.replace_shared(base, "_bootstrap", lambda original: _bootstrap(boundary, exports, original))
+    except BaseException:
+        undo()
+        raise
     return undo
 
 

@@ -96,9 +96,8 @@ def _hook(
             original = _returning(engine, frames, original)
         if not isinstance(probe.action, Tap):
             return _around(around, probe, original)
-        observed = _tapped(engine, taps, probe, original)
-        is_report = probe.action == Tap("dynamo:reported")
-        return _reporting(engine.guard, frames.cut, observed) if is_report else observed
+        cut = frames.cut if probe.action == Tap("dynamo:reported") else None
+        return _tapped(engine, taps, probe, original, cut)
 
     apply_probes(engine, patches, rows, wrap)
 
@@ -113,11 +112,21 @@ def _codes_of_events() -> Iterator[CodeType]:
             yield code
 
 
-def _tapped(engine: Engine, taps: Mapping[str, Callable[[Call], None]], probe: Probe, original: Any) -> Any:
-    """The original, with the probe's handler called first. Dynamo traces neither of them."""
+def _tapped(
+    engine: Engine,
+    taps: Mapping[str, Callable[[Call], None]],
+    probe: Probe,
+    original: Any,
+    cut: Callable[..., None] | None,
+) -> Any:
+    """The original, with the probe's handler called first, and `cut` where that fails. Dynamo traces none of them."""
     if not isinstance(probe.action, Tap):
         raise TypeError(f"{probe.target} is not a tap")
-    observed = tap(engine, taps[probe.action.handler], probe.target, original)
+    handle = taps[probe.action.handler]
+    if cut is None:
+        observed = tap(engine, handle, probe.target, original)
+    else:
+        observed = _reporting(engine.guard, probe.target, _following(engine, handle, original), cut, original)
     sys.modules[LIBRARY].eval_frame.skip_code(attribute(observed, "__code__"))
     return observed
 
@@ -142,6 +151,13 @@ def _returning(engine: Engine, frames: Frames, original: Any) -> Any:
 
 def tap(engine: Engine, handle: Callable[[Call], None], target: Target, original: Any) -> Any:
     """The original, with `handle` called first."""
+    return around(engine.guard, f"following {target}", original, _following(engine, handle, original))
+
+
+def _following(
+    engine: Engine, handle: Callable[[Call], None], original: Any
+) -> Callable[[tuple[Any, ...], dict[str, Any]], None]:
+    """Calls `handle` with a call of the original, while torchspan is enabled."""
     signature = signature_of(original)
 
     def follow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -151,21 +167,29 @@ def tap(engine: Engine, handle: Callable[[Call], None], target: Target, original
         if engine.active:
             _dynamo_safety.undisturbed(follow, args, kwargs)
 
-    return around(engine.guard, f"following {target}", original, begin)
+    return begin
 
 
-def _reporting(guard: Guard, cut: Callable[..., None], observed: Any) -> Any:
-    """`observed`, with `cut` called where it is interrupted, perhaps before it begins: Dynamo does not report an end again."""
+def _reporting(
+    guard: Guard,
+    target: Target,
+    begin: Callable[[tuple[Any, ...], dict[str, Any]], None],
+    cut: Callable[..., None],
+    original: Any,
+) -> Any:
+    """The original, with `begin` before it, and `cut` where `begin` fails or either is interrupted: Dynamo does not report an end again."""
+    name, cutting = f"following {target}", "ending what Dynamo has reported"
 
     def reported(*args: Any, **kwargs: Any) -> Any:
         try:
-            return observed(*args, **kwargs)
+            if guard.begin(name, begin, args, kwargs) is FAILED:
+                guard.finish(cutting, cut, *args, **kwargs)
+            return original(*args, **kwargs)
         except BaseException:
-            guard.finish("ending what Dynamo has reported", cut, *args, **kwargs)
+            guard.finish(cutting, cut, *args, **kwargs)
             raise
 
-    sys.modules[LIBRARY].eval_frame.skip_code(reported.__code__)
-    return functools.update_wrapper(reported, observed)
+    return functools.update_wrapper(reported, original)
 
 
 __all__ = ["LIBRARY", "PROBES", "install", "resolve_probes", "tap"]
