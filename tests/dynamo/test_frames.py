@@ -18,6 +18,7 @@ from dynamo.expected import COMPILED, P, frame, graph
 from support import compiled
 from support.tree import assert_times_nest, assert_trees, outline, without_clocks
 from torchspan import observers
+from torchspan.adapters import dynamo as adapter
 
 ONES = torch.ones(3, 3)
 
@@ -504,6 +505,23 @@ def test_an_interrupt_is_a_failure_also_where_dynamo_suppresses_errors(dynamo, s
     (made,) = spans("torch.compile_frame")
     assert made.attributes["torch.compile.outcome"] == "failed"
     assert made.attributes["error.type"] == "KeyboardInterrupt"
+
+
+def test_a_frame_whose_end_torchspan_could_not_follow_is_closed(monkeypatch, exporter):
+    """make failing-calls: the frame stayed open, and what was compiled later was below it."""
+    call = adapter.Call
+
+    def without_an_end(signature, args, kwargs):
+        if isinstance(args[0], dict) and (args[0]["ph"], args[0]["name"]) == ("E", "dynamo"):
+            raise MemoryError
+        return call(signature, args, kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(adapter, "Call", without_an_end)
+        run(compiled.plain, ONES)
+    run(compiled.square, ONES)
+    roots = [tree.partition("\n")[0] for tree in outline(exporter.get_finished_spans())]
+    assert roots == ["torch.compile_frame", "torch.compile_frame"]
 
 
 # --- while serving ----------------------------------------------------------------------------------------------------

@@ -60,6 +60,21 @@ def test_every_name_is_replaced_and_restored(instrument, tracer):
     assert threading.Thread._bootstrap_inner is inner
 
 
+def test_where_a_name_cannot_be_replaced_those_replaced_with_it_are_restored(instrument, monkeypatch):
+    """make failing-calls: `BaseProcess.start` stayed replaced forever."""
+    replace = Patches.replace_shared
+
+    def refuse(patches, holder, name, make):
+        if name == "_bootstrap":
+            raise MemoryError
+        replace(patches, holder, name, make)
+
+    start = multiprocessing.process.BaseProcess.start
+    monkeypatch.setattr(Patches, "replace_shared", refuse)
+    instrument()
+    assert multiprocessing.process.BaseProcess.start is start
+
+
 def test_disabled_no_name_is_replaced(instrument):
     before = bound()
     instrument(propagation="off")
