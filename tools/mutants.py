@@ -60,16 +60,28 @@ def environment():
     return python
 
 
-def lines_noted(python, folders):
-    """Run the tests of the folders, half of their files in each of two processes, and note which of them run which line."""
+def lines_noted(python, folders, since=None):
+    """Run the tests of the folders, half of their files in each of two processes, and note which of them run which line.
+
+    since: a commit whose tests have been noted; only files of tests that have changed since run, and are added.
+    """
     tests = sorted({f"tests/{name}" for folder in folders for name in FOLDERS[folder][1]})
+    what = "map" if since is None else "add"
+    if since is not None:
+        tests = [file for file in test_files_changed(since) if any(Path(file).is_relative_to(name) for name in tests)]
     left_out = [f"--ignore=tests/{name}" for name in LEFT_OUT]
     processes = [
-        subprocess.Popen([python, WORKER, "map", f"{number}/{PROCESSES}", *tests, *left_out], cwd=ROOT)
-        for number in range(PROCESSES)
+        subprocess.Popen([python, WORKER, what, f"{number}/{PROCESSES}", *tests, *left_out], cwd=ROOT)
+        for number in range(PROCESSES if tests else 0)
     ]
-    if {process.wait() for process in processes} != {0}:
+    if {process.wait() for process in processes} - {0}:
         raise SystemExit("the tests could not run")
+
+
+def test_files_changed(since):
+    """The files of tests that differ from those of a commit."""
+    command = ["git", "diff", "--name-only", "--diff-filter=d", since, "--", "tests/**/test_*.py", "tests/test_*.py"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
 
 
 def log_of(folder):
@@ -192,7 +204,8 @@ def main(arguments):
     begun_on, python, records = commit(), environment(), []
     start_s = time.monotonic()
     if not options.noted:
-        lines_noted(python, options.folders or FOLDERS)
+        since = [earlier[folder]["commit"] for folder in options.folders or FOLDERS] if options.survivors else []
+        lines_noted(python, options.folders or FOLDERS, since[0] if len(set(since)) == 1 else None)
     for folder in options.folders or FOLDERS:
         noticed = noticed_before(folder) if options.survivors else {}
         record = summary_of(folder, tried(folder, python, options.sample, noticed))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mutants_worker.py map PART TEST…` notes which test runs which line; `try FOLDER SEED SAMPLE PART TEST…` tries mutants, one line of JSON each.
+"""`mutants_worker.py map PART TEST…` notes which test runs which line, and `add` adds to these notes; `try FOLDER SEED SAMPLE PART TEST…` tries mutants, one line of JSON each.
 
 `try` reads those that need no try from its input: a JSON array of arrays, of a file, a line before and after, and the outcome.
 PART is `0/2` for the first of two processes. It runs in the environment that has mutmut. See tools/mutants.py.
@@ -89,8 +89,8 @@ class Lines:
             self.failed.add(report.nodeid)
 
 
-def note(part, tests):
-    """Run this part of the tests, and write which of them run which line. Returns 1 if they could not run."""
+def note(part, tests, earlier):
+    """Run this part of the tests, and add to the earlier notes which of them run which line. Returns 1 if they could not run."""
     NOTES.mkdir(exist_ok=True)
     data_file = NOTES / f"mutants-{part.replace('/', '-of-')}.coverage"
     data_file.unlink(missing_ok=True)
@@ -102,14 +102,15 @@ def note(part, tests):
         status = pytest.main([*options, *tests], plugins=[lines])
     measured.stop()
     measured.save()
-    of_line = {
-        f"{Path(path).relative_to(ROOT)}:{line}": contexts
-        for path in measured.get_data().measured_files()
-        for line, contexts in measured.get_data().contexts_by_lineno(path).items()
-    }
-    notes = {"seconds": lines.seconds, "failed": sorted(lines.failed), "tests": of_line}
+    of_line = earlier.get("tests", {})
+    for path in measured.get_data().measured_files():
+        for line, contexts in measured.get_data().contexts_by_lineno(path).items():
+            of_line.setdefault(f"{Path(path).relative_to(ROOT)}:{line}", []).extend(contexts)
+    seconds = earlier.get("seconds", {}) | lines.seconds
+    failed = {*earlier.get("failed", ()), *lines.failed}
+    notes = {"seconds": seconds, "failed": sorted(failed), "tests": of_line}
     notes_of(part).write_text(json.dumps(notes), encoding="utf-8")
-    return int(status not in {0, 1})
+    return int(status not in {0, 1, int(pytest.ExitCode.NO_TESTS_COLLECTED)})
 
 
 def notes_of(part):
@@ -390,9 +391,9 @@ class Trials:
 def main(what, *arguments):
     """Note lines, or try mutants. Returns the exit status."""
     os.chdir(ROOT)
-    if what == "map":
+    if what in {"map", "add"}:
         part, *tests = arguments
-        return note(part, tests)
+        return note(part, tests, json.loads(notes_of(part).read_text(encoding="utf-8")) if what == "add" else {})
     folder, seed, number, part, *tests = arguments
     own, processes = map(int, part.split("/"))
     trials = Trials(Notes(processes), tests)
