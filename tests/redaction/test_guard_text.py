@@ -36,6 +36,8 @@ from torchspan.redaction.guard_text import GuardText
         ("L['x'] == 'wanda' 'krol'", "x == ?"),
         ('L["x"] == 3', "x == ?"),
         ("not L['a_1'].training", "not a_1.training"),
+        ("L['größe'] == 3", "L[?] == ?"),
+        ("größe == 3", "?"),
         # what Dynamo writes of a tensor, of PyTorch's settings, and of types
         ("tensor 'L['x']' stride mismatch at index 1. expected 16, actual -1", "tensor 'x' stride mismatch at index 1. expected 16, actual -1"),
         ("tensor 'L['x']' rank mismatch. expected 2, actual 3", "tensor 'x' rank mismatch. expected 2, actual 3"),

@@ -188,7 +188,9 @@ def test_a_digest_is_hexadecimal_digits(text, reported):
     assert Digest().reduced(text) == reported
 
 
-@pytest.mark.parametrize("text", ["2.14.0", "2.14.0+cu130", "1.6.1.8", "2.15.0.dev20260101", "2.14.0a0+git1234567"])
+@pytest.mark.parametrize(
+    "text", ["2.14.0", "2.14.0+cu130", "1.6.1.8", "2.15.0.dev20260101", "2.14.0a0+git1234567", "10.0.0-RC1_EA"]
+)
 def test_a_version_stays(text):
     assert Version().reduced(text) == text
 
@@ -273,6 +275,7 @@ def test_a_longer_text_or_one_of_another_form_is_not_accepted(kind, text):
 def test_a_list_of_operators_arguments_that_is_too_long_is_one_question_mark():
     assert OperatorArguments().reduced(", ".join(["dim"] * 205)) == ", ".join(["dim"] * 205)
     assert OperatorArguments().reduced(", ".join(["dim"] * 206)) == "?"
+    assert OperatorArguments().reduced(", ".join(["dim"] * 204 + ["input"])) == "?"  # 1,025 characters
 
 
 @pytest.mark.parametrize("kind", [Text(), ProgramText(), LayerName(), PlaceText()])

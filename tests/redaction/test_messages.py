@@ -211,6 +211,19 @@ def test_of_a_hole_nothing_is_kept_where_a_value_has_the_text_behind_it(message,
     assert MessageTable(rows_of({"rows": [row]}, "x")).kept(message) == kept
 
 
+def test_the_text_behind_a_hole_may_be_in_the_end_of_the_message_too():
+    table = table_of("the sizes are {size} in {size} in all")
+    assert table.kept("the sizes are 1 in 2 in all") == "the sizes are 1 in 2 in all"
+
+
+@pytest.mark.parametrize(
+    ("capture_text", "kept"), [(False, "?"), (True, "the model of wanda " * 107 + "the model of wa")]
+)
+def test_a_line_of_a_log_leaves_as_a_known_message_or_captured_with_2048_characters(capture_text, kept):
+    read = messages.line_reader(capture_text=capture_text)
+    assert read("the model of wanda " * 200) == kept
+
+
 def test_of_two_rows_that_match_the_one_with_more_text_decides():
     table = table_of("the argument {any}", "the argument {size} is too large")
     assert table.kept("the argument 12 is too large") == "the argument 12 is too large"
