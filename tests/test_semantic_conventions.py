@@ -119,6 +119,19 @@ def test_no_metric_is_also_a_namespace_but_the_count_of_operators_left_in_pytorc
     assert set(METRICS) & namespaces([*TABLE, *METRICS]) == {"torch_tensorrt.fallback.operators"}
 
 
+def test_the_defaults_of_settings_are_those_of_the_library():
+    from torch_tensorrt.dynamo import CompilationSettings  # seconds, for this test alone
+
+    settings = CompilationSettings()
+    values = {name: getattr(settings, name) for name in semconv.SETTINGS if hasattr(settings, name)}
+    plain = {name: value for name, value in values.items() if type(value) in {bool, int}}
+    assert {name: value for name, value in semconv.SETTING_DEFAULTS.items() if name in values} == plain
+
+
+def test_the_text_of_an_event_has_a_key_of_its_own():
+    assert semconv.event_text_key(2, "exception.message") == "events.2.exception.message"
+
+
 def test_no_namespace_of_a_metric_is_plural():
     assert "torchspan.gpu_time" in namespaces(METRICS)
     assert [name for name in namespaces(METRICS) if name.endswith("s")] == []
