@@ -250,6 +250,18 @@ def test_for_sampling_what_begins_alongside_a_detached_event_is_a_tree_of_its_ow
     assert detached is not current
 
 
+def test_for_sampling_a_tree_is_open_until_its_root_ends(engine):
+    engine.registry.has_trees = True
+    root = engine.open(phase.COMPILE, {})
+    for _ in range(2):
+        child = engine.open(phase.CONVERT, {})
+        assert child.state.tree is root.state.tree
+        engine.close(child)
+        assert root.state.tree.is_open
+    engine.close(root)
+    assert not root.state.tree.is_open
+
+
 def test_an_event_knows_the_thread_in_which_it_was_opened(engine):
     threads = []
     thread = threading.Thread(
