@@ -171,6 +171,18 @@ def test_the_first_line_names_up_to_three_likely_causes(write):
     )
 
 
+def test_the_first_line_names_no_fourth_cause(write):
+    names = ("min_block_size", "num_avg_timing_iters", "optimization_level", "workspace_size")
+    before, after = (
+        write(f"{side}.jsonl", settings={semconv.SETTINGS[name]: number for name in names})
+        for side, number in (("before", 7), ("after", 8))
+    )
+    assert headline(compare(before, after)).endswith(
+        ": min_block_size: before 7 → after 8; num_avg_timing_iters: before 7 → after 8; "
+        "optimization_level: before 7 → after 8"
+    )
+
+
 def test_a_time_that_was_nothing_has_no_rate(write):
     result = compare(write("before.jsonl", ms=0), write("after.jsonl", ms=50))
     assert headline(result).startswith(
@@ -236,6 +248,22 @@ def test_what_is_compiled_more_often_is_a_change_and_its_time_a_sum(frame):
     result = compare(frame("before.jsonl"), frame("after.jsonl", count=3))
     assert (result.pairs[0].whole.base_s, result.pairs[0].whole.new_s) == (0.1, 0.3)
     assert sentences(result) == [f"compile forward model.py:10: before {MUCH}1 → after {MUCH}3"]
+
+
+def test_what_one_side_alone_compiles_is_a_change(write):
+    before, after = write("before.jsonl"), write("after.jsonl", below=nets(1, 50))
+    assert sentences(compare(before, after)) == [f"compile Net0: before {MUCH}0 → after {MUCH}1"]
+    assert sentences(compare(after, before)) == [f"compile Net0: before {MUCH}1 → after {MUCH}0"]
+
+
+def test_files_of_different_programs_are_refused_with_what_each_compiled(write):
+    write("side/0.jsonl", below=nets(1, 50))
+    with pytest.raises(ComparisonError) as refused:
+        compare(write("side/1.jsonl", inputs={}, MODEL_CLASS="Other").parent, write("after.jsonl"))
+    assert str(refused.value).endswith(
+        "0.jsonl compiled Net torch_tensorrt.compile [1, 3], Net0 torch_tensorrt.compile and "
+        "1.jsonl compiled Other torch_tensorrt.compile"
+    )
 
 
 def test_traces_outside_of_the_run_of_a_file_are_left_out_and_named(write, tmp_path):
@@ -359,6 +387,21 @@ def test_a_fallback_is_named_with_its_reason_and_its_line(write):
     assert [change.is_worse for change in result.changes] == [True]
 
 
+def test_another_reason_of_a_fallback_is_a_change(write):
+    before, after = (
+        write(
+            f"{reason}.jsonl",
+            FALLBACK_REASON_CLASSES=[reason],
+            FALLBACK_OPERATOR_NAMES=["torch.ops.aten.relu.default"],
+            FALLBACK_OPERATOR_REASONS=[reason],
+            FALLBACK_OPERATOR_COUNTS=[2],
+        )
+        for reason in ("user_excluded", "no_converter")
+    )
+    (change,) = compare(before, after).changes
+    assert (change.subject, change.base, change.new) == ("aten.relu in PyTorch", f"{MUCH}2", f"{MUCH}2")
+
+
 def test_a_fallback_that_names_no_operator_is_counted_as_a_compilation(write):
     result = compare(write("before.jsonl"), write("after.jsonl", FALLBACK_REASON_CLASSES=["compile_failed"]))
     assert sentences(result) == [
@@ -377,7 +420,7 @@ def test_a_setting_that_is_a_list_is_compared_by_its_entries(write):
 
 
 def test_a_recompile_a_break_and_an_error_are_named(frame):
-    event = {semconv.GRAPH_BREAK_CLASS: "builtin", semconv.CODE_FILE: "model.py", semconv.CODE_LINE: 12}
+    event = {semconv.GRAPH_BREAK_CLASS: "data_dependent", semconv.CODE_FILE: "model.py", semconv.CODE_LINE: 12}
     facts = {
         "RECOMPILE_REASON": "tensor 'x' size mismatch at index 0. expected 2, actual 3",
         "RECOMPILE_CLASS": "size",
@@ -386,7 +429,7 @@ def test_a_recompile_a_break_and_an_error_are_named(frame):
     after = frame("after.jsonl", events=[(semconv.GRAPH_BREAK_EVENT, event)], **facts)
     assert sentences(compare(frame("before.jsonl"), after)) == [
         f"ValueError in compile_frame: before {MUCH}0 → after {MUCH}1",
-        f"graph breaks of forward, builtin: before {MUCH}0 → after {MUCH}1 (model.py:12)",
+        f"graph breaks of forward, data dependent: before {MUCH}0 → after {MUCH}1 (model.py:12)",
         f"recompiles of forward: before {MUCH}0 → after {MUCH}1 (Recompiled in forward: size of argument x, axis 0 (2, then 3))",
     ]
 
@@ -413,16 +456,26 @@ def test_the_whole_texts_of_a_file_are_in_sentences_that_ask_for_them(write, tex
     assert (change.subject, change.why) == ("ValueError in lower", message)
 
 
-def keys(parts):
+def keys(parts, cache="INDUCTOR"):
     """The attributes of a lookup with the digests of these parts."""
     names, digests = zip(*parts.items(), strict=True)
-    return {"INDUCTOR_CACHE_KEY_PARTS": names, "INDUCTOR_CACHE_KEY_DIGESTS": digests}
+    return {f"{cache}_CACHE_KEY_PARTS": names, f"{cache}_CACHE_KEY_DIGESTS": digests}
 
 
 def test_the_part_of_a_key_that_differs_is_named_without_its_group(frame):
     before = frame("before.jsonl", **keys({"gm": "1", "config[*]": "2", "torch": "3"}))
     after = frame("after.jsonl", **keys({"gm": "1", "config[*]": "9", "torch": "3", "config[fusion]": "4"}))
     assert sentences(compare(before, after)) == ["config[fusion] in Inductor's key differs between before and after"]
+
+
+def test_the_keys_of_a_cache_that_both_sides_looked_up_are_compared(frame):
+    parts, others = {"gm": "1", "torch": "2"}, {"gm": "1", "torch": "3"}
+    before = frame("before.jsonl", **keys(parts, "AOTAUTOGRAD"), **keys(parts))
+    (change,) = compare(before, frame("inductor.jsonl", **keys(others))).changes
+    assert change.sentence("before", "after") == "torch in Inductor's key differs between before and after"
+    assert (change.why, change.is_worse) == ("", False)
+    (change,) = compare(before, frame("autograd.jsonl", **keys(others, "AOTAUTOGRAD"))).changes
+    assert change.sentence("before", "after") == "torch in AOTAutograd's key differs between before and after"
 
 
 def test_a_group_of_a_key_is_named_where_none_of_its_parts_differs(frame):
@@ -521,6 +574,14 @@ def test_the_times_of_device_and_host_are_side_by_side_each_with_its_verdict(wri
     assert [text for text, _ in all_sentences(compare(before[0].parent, after[0].parent))][1:] == [
         "Net · _run_on_acc_0: device before 14.0 ms → after 6.20 ms (-56 %, p=0.008), host before 400 µs → after 400 µs (+0 %, ~)"
     ]
+
+
+def test_times_on_the_device_that_chance_may_have_made_are_not_reported(write):
+    before, after = (
+        [write(f"{side}/{number}.jsonl", below=device(first + 2 * number)) for number in range(4)]
+        for side, first in (("before", 10), ("after", 11))
+    )
+    assert headline(compare(before[0].parent, after[0].parent)).startswith("nothing has changed")
 
 
 def test_a_device_that_alone_is_slower_is_a_change(write):
