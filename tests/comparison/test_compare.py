@@ -77,6 +77,23 @@ def test_a_stage_that_one_side_alone_has_is_one_part_with_everything_inside(writ
     ]
 
 
+def test_of_a_part_deep_inside_the_first_and_the_last_two_stages_are_named(write):
+    def nested(ms):
+        def below(recording, top):
+            for stage in (
+                "torch_tensorrt.lower",
+                "torch_tensorrt.partition",
+                "torch_tensorrt.decompose",
+                "torch_tensorrt.export",
+            ):
+                top = recording.span(stage, 10, 10 + ms, parent=top)
+
+        return below
+
+    result = compare(write("before.jsonl", below=nested(20)), write("after.jsonl", ms=180, below=nested(100)))
+    assert "+80.0 ms lower > … > decompose > export: before 20.0 ms → after 100 ms" in str(result)
+
+
 def test_with_fewer_than_4_runs_a_side_times_are_shown_and_not_judged(write):
     result = compare(runs(write, "before", [100, 101, 102]), runs(write, "after", [200, 201, 202, 203]))
     assert headline(result) == (
@@ -476,6 +493,12 @@ def test_the_keys_of_a_cache_that_both_sides_looked_up_are_compared(frame):
     assert (change.why, change.is_worse) == ("", False)
     (change,) = compare(before, frame("autograd.jsonl", **keys(others, "AOTAUTOGRAD"))).changes
     assert change.sentence("before", "after") == "torch in AOTAutograd's key differs between before and after"
+
+
+def test_a_key_of_which_a_file_has_fewer_digests_than_parts_is_left_out(frame):
+    before = frame("before.jsonl", **keys({"gm": "1", "torch": "2"}))
+    broken = keys({"gm": "1", "torch": "3"}) | {"INDUCTOR_CACHE_KEY_DIGESTS": ["3"]}
+    assert compare(before, frame("after.jsonl", **broken)).changes == ()
 
 
 def test_a_group_of_a_key_is_named_where_none_of_its_parts_differs(frame):
