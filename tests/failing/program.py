@@ -311,7 +311,7 @@ def is_swallowed(stack):
 
 
 def refuses_a_setting(result):
-    """Whether `instrument` refused a setting because of the error: what parses one says so by a ValueError."""
+    """Whether `instrument` refused a setting because of the error: a parser answers with a ValueError."""
     return result[0] == "raised" and "ConfigurationError" in result[1] and result[2] == repr(ValueError("planted"))
 
 

@@ -248,7 +248,7 @@ POSSIBLE = [
 
 
 @pytest.mark.parametrize(("name", "stored", "requested"), POSSIBLE, ids=str)
-def test_each_possible_value_of_a_setting_is_recognised(looked_for, name, stored, requested):
+def test_each_possible_value_of_a_setting_is_recognized(looked_for, name, stored, requested):
     missed = of_miss(looked_for(hash_of(**{name: stored}), **{name: requested}))
     assert missed == {
         "settings.names": [name],

@@ -167,16 +167,12 @@ class _Retired:
         self._by_id: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
     def add(self, replacement: Any, original: Any) -> None:
-        if (
-            in_use(original) is replacement
-        ):  # two functions that a program replaced by each other must not form a circle
+        # Two functions that a program replaced by each other must not form a circle.
+        if in_use(original) is replacement:
             return
         by_id, key = self._by_id, id(replacement)
         with contextlib.suppress(TypeError):  # without a weak reference nothing tells when the id is another object's
-            by_id[key] = (
-                weakref.ref(replacement, functools.partial(by_id.pop, key)),
-                original,
-            )  # the reference is the default
+            by_id[key] = weakref.ref(replacement, functools.partial(by_id.pop, key)), original  # it is pop's default
 
     def discard(self, replacement: Any) -> None:
         self._by_id.pop(id(replacement), None)

@@ -216,7 +216,7 @@ class EngineRuns:
         try:
             result = self._original(first, second)
         except BaseException as error:
-            self._guard.end(_ENDING, self._end_failed, begun, error)
+            self._guard.end(_ENDING, self._end, begun, None, error)
             raise
         self._guard.end(_ENDING, self._end, begun, result)
         return result
@@ -246,23 +246,14 @@ class EngineRuns:
             return None
         return self._events.begin_for_callbacks(call)
 
-    def _end(self, begun: _BegunRun, result: Any) -> None:
-        duration_s = perf_counter() - begun.start_s
-        try:
-            if begun.start_s:
-                self.count(begun.tally, duration_s)
-        finally:
-            if begun.event is not None:
-                self._events.end(begun.event, result)
-
-    def _end_failed(self, begun: _BegunRun, error: BaseException) -> None:
+    def _end(self, begun: _BegunRun, result: Any, error: BaseException | None = None) -> None:
         duration_s = perf_counter() - begun.start_s
         try:
             if begun.start_s:
                 self._ended(begun.tally, begun.call, duration_s, error)
         finally:
             if begun.event is not None:
-                self._events.failed(begun.event, error)
+                self._events.end(begun.event, result, error)
 
     def _remember(self, states: dict[int, _InState], runner: Any, decision: Decision) -> None:
         tally = decision.tally
@@ -388,9 +379,9 @@ class EngineRuns:
         """
         self._ended(tally, self._call(first, second), perf_counter() - start_s if start_s else 0.0, error)
 
-    def _ended(self, tally: RunTally | None, call: RunCall, duration_s: float, error: BaseException) -> None:
-        """Record a run that has failed as an event after its end, if the policy keeps failed runs, or count it."""
-        if self._keeps(call, error) and self._events.add_failed(call, duration_s, error):
+    def _ended(self, tally: RunTally | None, call: RunCall, duration_s: float, error: BaseException | None) -> None:
+        """Count a run. Record one that has failed as an event after its end instead, if the policy keeps failed runs."""
+        if error is not None and self._keeps(call, error) and self._events.add_failed(call, duration_s, error):
             return
         if duration_s:
             self.count(tally, duration_s, error)

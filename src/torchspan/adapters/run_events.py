@@ -77,19 +77,16 @@ class RunEvents:
         event = self._open(call, audience=Audience.SUBSCRIBERS)
         return None if event is None else RunEvent(call, event)
 
-    def end(self, begun: RunEvent, result: Any) -> None:
-        """The run has returned."""
+    def end(self, begun: RunEvent, result: Any, error: BaseException | None = None) -> None:
+        """The run has returned, or raised the error."""
         try:
             self._end_companions(begun)
         finally:
-            self._factory.close(self._target, self._record, self._as_call(begun), begun.event, result)
-
-    def failed(self, begun: RunEvent, error: BaseException) -> None:
-        """The run has raised."""
-        try:
-            self._end_companions(begun)
-        finally:
-            self._factory.close_failed(self._target, self._record, self._as_call(begun), begun.event, error)
+            call = self._as_call(begun)
+            if error is None:
+                self._factory.close(self._target, self._record, call, begun.event, result)
+            else:
+                self._factory.close_failed(self._target, self._record, call, begun.event, error)
 
     def add_failed(self, call: RunCall, duration_s: float, error: BaseException) -> bool:
         """Record a run that has failed. Returns whether it became an event."""

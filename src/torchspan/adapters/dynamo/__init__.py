@@ -12,7 +12,7 @@ from typing import Any
 
 from torchspan import _dynamo_safety
 from torchspan._base.boundaries import undo_all
-from torchspan._base.errors import FAILED, Guard, guarded
+from torchspan._base.errors import FAILED, guarded
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute, loaded, method
@@ -30,6 +30,8 @@ from torchspan.probes.dynamo import PROBES, WORKERS
 from torchspan.redaction import message_table
 
 LIBRARY = "torch._dynamo"
+
+Handle = Callable[[Call], None]
 
 
 def install(engine: Engine, ports: Ports, imports: Imports, *, graph_runs: bool = False) -> Undo:
@@ -96,8 +98,13 @@ def _hook(
             original = _returning(engine, frames, original)
         if not isinstance(probe.action, Tap):
             return _around(around, probe, original)
-        cut = frames.cut if probe.action == Tap("dynamo:reported") else None
-        return _tapped(engine, taps, probe, original, cut)
+        handle = taps[probe.action.handler]
+        if probe.action == Tap("dynamo:reported"):
+            observed = _reporting(engine, handle, frames.cut, probe.target, original)
+        else:
+            observed = tap(engine, handle, probe.target, original)
+        sys.modules[LIBRARY].eval_frame.skip_code(attribute(observed, "__code__"))  # Dynamo traces none of them
+        return observed
 
     apply_probes(engine, patches, rows, wrap)
 
@@ -110,25 +117,6 @@ def _codes_of_events() -> Iterator[CodeType]:
         code = attribute(function, "__code__")
         if type(code) is CodeType:
             yield code
-
-
-def _tapped(
-    engine: Engine,
-    taps: Mapping[str, Callable[[Call], None]],
-    probe: Probe,
-    original: Any,
-    cut: Callable[..., None] | None,
-) -> Any:
-    """The original, with the probe's handler called first, and `cut` where that fails. Dynamo traces none of them."""
-    if not isinstance(probe.action, Tap):
-        raise TypeError(f"{probe.target} is not a tap")
-    handle = taps[probe.action.handler]
-    if cut is None:
-        observed = tap(engine, handle, probe.target, original)
-    else:
-        observed = _reporting(engine.guard, probe.target, _following(engine, handle, original), cut, original)
-    sys.modules[LIBRARY].eval_frame.skip_code(attribute(observed, "__code__"))
-    return observed
 
 
 def _around(around: Mapping[str, Callable[[Target, Record, Any], Any]], probe: Probe, original: Any) -> Any:
@@ -149,14 +137,12 @@ def _returning(engine: Engine, frames: Frames, original: Any) -> Any:
     return compiling
 
 
-def tap(engine: Engine, handle: Callable[[Call], None], target: Target, original: Any) -> Any:
+def tap(engine: Engine, handle: Handle, target: Target, original: Any) -> Any:
     """The original, with `handle` called first."""
     return around(engine.guard, f"following {target}", original, _following(engine, handle, original))
 
 
-def _following(
-    engine: Engine, handle: Callable[[Call], None], original: Any
-) -> Callable[[tuple[Any, ...], dict[str, Any]], None]:
+def _following(engine: Engine, handle: Handle, original: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], None]:
     """Calls `handle` with a call of the original, while torchspan is enabled."""
     signature = signature_of(original)
 
@@ -170,14 +156,9 @@ def _following(
     return begin
 
 
-def _reporting(
-    guard: Guard,
-    target: Target,
-    begin: Callable[[tuple[Any, ...], dict[str, Any]], None],
-    cut: Callable[..., None],
-    original: Any,
-) -> Any:
-    """The original, with `begin` before it, and `cut` where `begin` fails or either is interrupted: Dynamo does not report an end again."""
+def _reporting(engine: Engine, handle: Handle, cut: Callable[..., None], target: Target, original: Any) -> Any:
+    """As `tap`, with `cut` where `handle` fails or a report is interrupted: Dynamo does not report an end again."""
+    guard, begin = engine.guard, _following(engine, handle, original)
     name, cutting = f"following {target}", "ending what Dynamo has reported"
 
     def reported(*args: Any, **kwargs: Any) -> Any:
