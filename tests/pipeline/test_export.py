@@ -314,6 +314,7 @@ def test_the_compilation_of_an_exported_program_links_to_the_export(instrument, 
     export, compilation = named(spans, "torch.export"), named(spans, "torch_tensorrt.compile")
     assert export.context.trace_id != compilation.context.trace_id
     assert linked(compilation) == [export.get_span_context()]
+    assert compilation.attributes["torch.model.class"] == "Mlp"
 
 
 def test_of_a_program_that_was_traced_it_links_to_the_trace(recorded):
