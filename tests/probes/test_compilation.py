@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read of compilations and of the files that they use."""
+"""What is read of compilations, exports and parsed models, and of the files that they use."""
 
 import sys
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from torchspan._base.scratch import Scratch
 from torchspan.probes import Call
-from torchspan.probes.describe import compilation, conversion
+from torchspan.probes.describe import artifacts, build, cache, compilation, conversion, export_failure
+from torchspan.probes.describe.common import engine_id
 
 torch = pytest.importorskip("torch")
+ConstraintViolationError = pytest.importorskip("torch.fx.experimental.symbolic_shapes").ConstraintViolationError
 
 
 def graph_module():
@@ -47,3 +50,46 @@ def test_a_timing_cache_is_read_where_there_is_a_file_and_otherwise_created(with
 def test_tensorrt_rtx_has_no_timing_cache(without_rtx, tmp_path):
     sys.modules["torch_tensorrt"].ENABLED_FEATURES.tensorrt_rtx = True
     assert timing_cache(tmp_path / "missing") == {}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "reason"),
+    [
+        ("You marked batch as dynamic but your code specialized it to be a constant (4)", "specialized to a constant"),
+        ("Not all values of batch = L['x'].size()[0] in the range satisfy the generated guard", "not all values of its range are valid"),
+        ("Not all values of batch are valid because batch was inferred to be a constant (4)", "specialized to a constant"),
+        ("The values of batch and L['y'].size()[0] must always be equal", "always equal to ?"),
+        ("The values of batch must always be related to the values of other by 2*other", "always related to ?"),
+    ],
+)  # fmt: skip
+def test_the_violated_constraint_of_an_export_is_read_from_pytorchs_message(sentence, reason):
+    error = ConstraintViolationError(f"Constraints violated (batch)!\n  - {sentence}.")
+    assert export_failure.export(Call(None, (), {}), error, Scratch()) == {
+        "torch.export.violated_constraints": [f"?: {reason}"],
+        "torch.export.failed.reason": f"constraint violated: ?: {reason}",
+    }
+
+
+def test_what_was_loaded_is_known_by_its_class():
+    script, other = torch.jit.ScriptModule(), object()
+    formats = [artifacts.loaded(Call(None, (), {}), result, Scratch()) for result in (script, other)]
+    assert formats == [{"torch_tensorrt.file.format": "torchscript"}, {"torch_tensorrt.file.format": "executorch"}]
+
+
+def test_a_parsed_model_has_the_layers_of_its_network(monkeypatch):
+    library = ModuleType("tensorrt_lean")
+    monkeypatch.setitem(sys.modules, library.__name__, library)
+    for name, values in (("OnnxParser", {"num_errors": 0}), ("INetworkDefinition", {"num_layers": 7})):
+        setattr(library, name, type(name, (), {"__module__": library.__name__, **values}))
+    call = Call(None, (library.OnnxParser(),), {})
+    call.before = build.BeforeParse(library.INetworkDefinition(), 0)
+    assert build.parsed(call, True, Scratch()) == {"tensorrt.network.layers": 7}
+
+
+def test_an_engine_from_the_cache_has_its_size_and_the_id_of_its_bytes():
+    hit = cache.looked_up(Call(None, (), {}), SimpleNamespace(serialized_engine=b"an engine"), Scratch())
+    assert hit == {
+        "torch_tensorrt.engine_cache.result": "hit",
+        "tensorrt.engine.size": 9,
+        "tensorrt.engine.id": engine_id(b"an engine"),
+    }
