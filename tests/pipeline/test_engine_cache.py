@@ -232,31 +232,6 @@ def test_each_setting_of_which_one_alone_differs_is_named_with_both_values(looke
 ROW = ("names", "stored_values", "requested_values")
 
 
-POSSIBLE = [
-    *(("optimization_level", level, None) for level in (0, 1, 2, 3, 4, 5)),
-    ("optimization_level", None, 0),
-    *(("max_aux_streams", count, None) for count in (0, 1, 2, 3, 4)),
-    ("max_aux_streams", None, 0),
-    *(("tiling_optimization_level", level, "none") for level in ("fast", "moderate", "full")),
-    ("tiling_optimization_level", "none", "full"),
-    ("autocast_max_depth_of_reduction", None, 7),
-    *(("autocast_low_precision_type", type_, None) for type_ in (torch.float16, torch.bfloat16)),
-    *(("autocast_low_precision_type", type_, None) for type_ in (torch_tensorrt.dtype.f16, torch_tensorrt.dtype.bf16)),
-    ("autocast_low_precision_type", None, torch.float16),
-    ("sparse_weights", True, False),
-]
-
-
-@pytest.mark.parametrize(("name", "stored", "requested"), POSSIBLE, ids=str)
-def test_each_possible_value_of_a_setting_is_recognized(looked_for, name, stored, requested):
-    missed = of_miss(looked_for(hash_of(**{name: stored}), **{name: requested}))
-    assert missed == {
-        "settings.names": [name],
-        "settings.stored_values": [str(stored)],
-        "settings.requested_values": [str(requested)],
-    }
-
-
 def test_where_two_settings_differ_only_that_they_do_is_said(looked_for):
     entry = hash_of(disable_tf32=True, optimization_level=2)
     assert looked_for(entry) == {

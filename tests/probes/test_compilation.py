@@ -8,7 +8,17 @@ import pytest
 
 from torchspan._base.scratch import Scratch
 from torchspan.probes import Call
-from torchspan.probes.describe import artifacts, build, cache, compilation, conversion, export_failure
+from torchspan.probes.describe import (
+    artifacts,
+    build,
+    cache,
+    compilation,
+    compile_caches,
+    conversion,
+    declarations,
+    export_failure,
+    place,
+)
 from torchspan.probes.describe.common import engine_id
 
 torch = pytest.importorskip("torch")
@@ -93,3 +103,27 @@ def test_an_engine_from_the_cache_has_its_size_and_the_id_of_its_bytes():
         "tensorrt.engine.size": 9,
         "tensorrt.engine.id": engine_id(b"an engine"),
     }
+
+
+def test_a_stance_other_than_the_default_is_named():
+    with torch.compiler.set_stance("force_eager"):
+        assert declarations.stance() == {"torch.compile.stance": "force_eager"}
+    assert declarations.stance() == {}
+
+
+def test_a_setting_with_a_value_equal_to_its_default_has_not_changed(monkeypatch):
+    kinds = pytest.importorskip("torch.utils._config_module")
+    module = ModuleType("torch._inductor.config")
+    module._config = {}
+    for name, value in (("same", float("0.5")), ("other", 0.25)):
+        entry = module._config[name] = kinds._ConfigEntry.__new__(kinds._ConfigEntry)
+        entry.default, entry.user_override = 0.5, value
+        entry.env_value_force = entry.env_value_default = kinds._UNSET_SENTINEL
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert list(compile_caches.changed_settings("inductor_config")) == ["other"]
+
+
+def test_a_place_is_found_where_a_library_has_not_been_imported(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch_tensorrt", raising=False)
+    found = place.of_stack('  File "/home/wanda/model.py", line 7, in forward\n    return x\n')
+    assert (found.line, found.function) == (7, "forward")

@@ -123,3 +123,5 @@ def test_every_wording_has_a_source_and_a_line_above_that_only_it_explains():
 
 def test_a_huge_line_takes_no_time():
     assert not is_out_of_memory("Skipping tactic " * 1_000_000)
+    assert is_out_of_memory("x" * 4083 + "out of memory")
+    assert not is_out_of_memory("x" * 4084 + "out of memory")
