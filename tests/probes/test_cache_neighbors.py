@@ -26,22 +26,37 @@ POSSIBLE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "stored", "requested"), POSSIBLE, ids=str)
-def test_each_possible_value_of_a_setting_is_recognized(tmp_path, name, stored, requested):
+@pytest.fixture
+def missed(tmp_path):
+    """A lookup where the folder has the same engine with another value of a setting."""
     graph, size = torch.fx.symbolic_trace(models.seeded(models.Mlp)), torch.ones(2, 16)
 
-    def settings_and_hash(value):
-        settings = torch_tensorrt.dynamo.CompilationSettings(immutable_weights=False, **{name: value})
+    def settings_and_hash(settings):
+        settings = torch_tensorrt.dynamo.CompilationSettings(immutable_weights=False, **settings)
         inputs = [torch_tensorrt.Input.from_tensor(size)]
         return settings, engine_cache.BaseEngineCache.get_hash(graph, inputs, settings)
 
-    (tmp_path / settings_and_hash(stored)[1]).mkdir()
-    settings, wanted = settings_and_hash(requested)
-    cache = engine_cache.DiskEngineCache(str(tmp_path), 1 << 20)
-    call = Call(None, (), {"hash_val": wanted, "engine_cache": cache, "settings": settings})
-    assert cache_neighbors.facts(call) == {
+    def lookup(name, stored, requested):
+        (_, entry), (settings, wanted) = (settings_and_hash({name: value}) for value in (stored, requested))
+        (tmp_path / entry).mkdir()
+        cache = engine_cache.DiskEngineCache(str(tmp_path), 1 << 20)
+        return Call(None, (), {"hash_val": wanted, "engine_cache": cache, "settings": settings})
+
+    return lookup
+
+
+@pytest.mark.parametrize(("name", "stored", "requested"), POSSIBLE, ids=str)
+def test_each_possible_value_of_a_setting_is_recognized(missed, name, stored, requested):
+    assert cache_neighbors.facts(missed(name, stored, requested)) == {
         "torch_tensorrt.engine_cache.reason": "other_settings",
         "torch_tensorrt.engine_cache.miss.settings.names": [name],
         "torch_tensorrt.engine_cache.miss.settings.stored_values": [str(stored)],
         "torch_tensorrt.engine_cache.miss.settings.requested_values": [str(requested)],
     }
+
+
+@pytest.mark.parametrize("name", ["sha256_hash", "_SETTINGS_TO_BE_ENGINE_INVARIANT"])
+def test_a_version_of_the_library_without_a_name_is_not_guessed_at(missed, monkeypatch, name):
+    call = missed("sparse_weights", True, False)
+    monkeypatch.delattr(engine_cache, name)
+    assert cache_neighbors.facts(call) == {"torch_tensorrt.engine_cache.reason": "other_settings"}

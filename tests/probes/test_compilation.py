@@ -60,6 +60,8 @@ def test_a_timing_cache_is_read_where_there_is_a_file_and_otherwise_created(with
 def test_tensorrt_rtx_has_no_timing_cache(without_rtx, tmp_path):
     sys.modules["torch_tensorrt"].ENABLED_FEATURES.tensorrt_rtx = True
     assert timing_cache(tmp_path / "missing") == {}
+    del sys.modules["torch_tensorrt"].ENABLED_FEATURES  # nothing is known then
+    assert timing_cache(tmp_path / "missing") == {}
 
 
 @pytest.mark.parametrize(
