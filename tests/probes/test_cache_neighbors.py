@@ -36,8 +36,8 @@ def missed(tmp_path):
         inputs = [torch_tensorrt.Input.from_tensor(size)]
         return settings, engine_cache.BaseEngineCache.get_hash(graph, inputs, settings)
 
-    def lookup(name, stored, requested):
-        (_, entry), (settings, wanted) = (settings_and_hash({name: value}) for value in (stored, requested))
+    def lookup(name, stored, requested, **others):
+        (_, entry), (settings, wanted) = (settings_and_hash({name: value, **others}) for value in (stored, requested))
         (tmp_path / entry).mkdir()
         cache = engine_cache.DiskEngineCache(str(tmp_path), 1 << 20)
         return Call(None, (), {"hash_val": wanted, "engine_cache": cache, "settings": settings})
@@ -53,6 +53,12 @@ def test_each_possible_value_of_a_setting_is_recognized(missed, name, stored, re
         "torch_tensorrt.engine_cache.miss.settings.stored_values": [str(stored)],
         "torch_tensorrt.engine_cache.miss.settings.requested_values": [str(requested)],
     }
+
+
+@pytest.mark.parametrize("kind", [list, tuple, set, frozenset])
+def test_a_setting_is_found_next_to_one_that_has_several_values(missed, kind):
+    call = missed("sparse_weights", True, False, autocast_excluded_nodes=kind(["wanda"]))
+    assert cache_neighbors.facts(call)["torch_tensorrt.engine_cache.miss.settings.names"] == ["sparse_weights"]
 
 
 @pytest.mark.parametrize("name", ["sha256_hash", "_SETTINGS_TO_BE_ENGINE_INVARIANT"])
