@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make failing-calls`: lets each call of torchspan's functions fail, one in each try, and records what was different.
 
-The scripts are those of tests/failing/scripts.py. Three processes share the tries: each waits for its forks. The results are in tools/failing_calls_tested.json, and
+The scripts are those of tests/failing/scripts.py. Two processes share the tries. The results are in tools/failing_calls_tested.json, and
 `make docs` puts them into docs/explanation/faults.md. With arguments it runs these scripts alone, and records nothing.
 """
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -19,10 +18,7 @@ from test_versions import commit
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "tests" / "failing" / "program.py"
 FILE = Path(__file__).resolve().parent / "failing_calls_tested.json"
-PROCESSES = 3
-
-LARGE_PAGES = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-"""A fork copies the tables of pages, which are smaller then. It matters in 30,000 forks."""
+PROCESSES = 2
 
 
 def read():
@@ -48,7 +44,6 @@ def reports_of(scripts, options=()):
             [sys.executable, PROGRAM, *scripts, "--part", f"{number}/{PROCESSES}", *options],
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, **LARGE_PAGES},
         )
         for number in range(1, PROCESSES + 1)
     ]

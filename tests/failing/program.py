@@ -7,6 +7,7 @@ output has a line with a JSON object: the number of calls and of tries, and what
 
 import argparse
 import contextlib
+import ctypes
 import faulthandler
 import gc
 import json
@@ -70,6 +71,9 @@ WITHOUT_METRICS = ("torchspan could not be enabled", "torchspan failed to instru
 
 NAMES_EVERY = 20
 """The names that others bind are compared after one try in so many: there are 200,000."""
+
+LARGE_PAGE, MADV_COLLAPSE = 2 << 20, 25
+"""Bytes of a large page, and what asks Linux for it (linux/mman.h, since 6.1)."""
 
 
 class Telemetry:
@@ -148,6 +152,17 @@ def state():
     }
 
 
+def use_large_pages():
+    """Put the memory of this process into large pages, where Linux can: a fork copies the tables of pages, and takes half as long."""
+    madvise = ctypes.CDLL(None).madvise
+    for line in Path("/proc/self/maps").read_text(encoding="ascii").splitlines():
+        addresses, access, _, _, inode, *_ = line.split()
+        begin, end = (int(address, 16) for address in addresses.split("-"))
+        if access == "rw-p" and inode == "0":
+            for address in range(-(-begin // LARGE_PAGE) * LARGE_PAGE, end - LARGE_PAGE + 1, LARGE_PAGE):
+                madvise(ctypes.c_void_p(address), ctypes.c_size_t(LARGE_PAGE), MADV_COLLAPSE)
+
+
 def in_child(function):
     """What `function()` returns in a forked child. What it raises is a RuntimeError with its traceback."""
     read, write = os.pipe()
@@ -195,6 +210,7 @@ class Tries:
         self.telemetry.tree()
         gc.collect()
         gc.freeze()
+        use_large_pages()
         self.whole = in_child(lambda: self._tried(0, None, compares_names=True))
         self.calls = in_child(self._counted)
 
