@@ -2,7 +2,7 @@
 """`make failing-calls`: lets each call of torchspan's functions fail, one in each try, and records what was different.
 
 The scripts are those of tests/failing/scripts.py. Two processes share the tries. The results are in tools/failing_calls_tested.json, and
-`make docs` puts them into docs/explanation/faults.md. With arguments it runs these scripts alone, and records nothing.
+`make docs` puts them into docs/explanation/faults.md. With arguments it runs these scripts alone, and replaces their results in the record.
 """
 
 import json
@@ -66,10 +66,13 @@ def main(arguments):
     reports = reports_of(arguments)
     seconds = round(time.monotonic() - start_s)
     print(f"{sum(report['tries'] for report in reports)} tries in {seconds} s")
-    if not arguments:
-        date = datetime.now(timezone.utc).date().isoformat()
-        result = {"commit": commit(), "date": date, "seconds": seconds, "scripts": reports}
-        FILE.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    date = datetime.now(timezone.utc).date().isoformat()
+    result = {"commit": commit(), "date": date, "seconds": seconds, "scripts": reports}
+    if arguments:
+        by_name = {report["script"]: report | {"again_on": result["commit"]} for report in reports}
+        result = read()
+        result["scripts"] = [by_name.get(report["script"], report) for report in result["scripts"]]
+    FILE.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     for report in reports:
         for place, error, kind, number in report["different"]:
             print(f"{report['script']}: {error} in {place}: {kind} ({number} times)")

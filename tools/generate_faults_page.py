@@ -91,6 +91,9 @@ def _failing_calls(result):
     tries = sum(report["tries"] for report in reports)
     yield CALLS
     yield f"Last run: {recorded_on(result)}, {tries:,} tries in {result['seconds'] / 60:.0f} minutes on two cores. `make test` tries 200 of them.\n"
+    for report in reports:
+        if again_on := report.get("again_on"):
+            yield f"`{report['script']}` ran again on {again_on[:8]}.\n"
     yield "| Script | Calls | Tries | Different |"
     yield "|---|---|---|---|"
     for report in reports:

@@ -50,12 +50,16 @@ ABOVE_THE_GUARDS = SWALLOWED | {
         "_FollowedLock.__enter__", "_FollowedLock._take", "_FollowedLock._give_back", "_FollowedLock._wait", "_FollowedLock._guarded",
         "_Wait.__init__",
     ),
-    "adapters.dynamo": ("_reporting.reported",),
+    "adapters.dynamo": ("_reporting.reported", "_returning.compiling"),
+    "adapters.dynamo.workers": ("Workers.thread.submit",),
+    "adapters.torch_tensorrt.passes": ("wrap_pass_manager.observed_passes",),
+    "adapters.torch_tensorrt.observers": ("tap_observe.observed_observe",),
     "adapters.dynamo.frames": ("Frames.__init__.<lambda>",),
     "adapters.machinery.around": ("around.observed",),
     "adapters.machinery.wrap": ("RecordedCalls.bare.observed_event", "ignoring.observed"),
     "adapters.engine_runs": (
-        "EngineRuns._of_function.observed_run", "EngineRuns.decide", "EngineRuns._passing.passing", "EngineRuns._timing.timed",
+        "EngineRuns._of_function.observed_run", "EngineRuns._of_module.observed_forward",
+        "EngineRuns.decide", "EngineRuns._passing.passing", "EngineRuns._timing.timed",
         "EngineRuns._counting.counted", "EngineRuns._holding.hold",
     ),
     "_server_span": (
