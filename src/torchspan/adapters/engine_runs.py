@@ -322,7 +322,7 @@ class EngineRuns:
         return timed
 
     def _counting(self, tally: RunTally) -> TwoArguments:
-        """Makes runs as `_timing` does, and counts them below a span. One function: a call of another would take a tenth of the time."""
+        """Makes runs as `_timing` does, and counts them below a span. One function: a call of another costs too much here."""
         runs, original, tensor, guard, hold = self, self._original, self._tensor, self._guard, self._holding(tally)
         until_s = tally.until_s.get
 

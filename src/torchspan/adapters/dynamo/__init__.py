@@ -164,10 +164,10 @@ def _reporting(engine: Engine, handle: Handle, cut: Callable[..., None], target:
     def reported(*args: Any, **kwargs: Any) -> Any:
         try:
             if guard.begin(name, begin, args, kwargs) is FAILED:
-                guard.finish(cutting, cut, *args, **kwargs)
+                guard.finish(cutting, cut, *args)
             return original(*args, **kwargs)
         except BaseException:
-            guard.finish(cutting, cut, *args, **kwargs)
+            guard.finish(cutting, cut, *args)
             raise
 
     return functools.update_wrapper(reported, original)
