@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
-RUN = [sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())", "run", "--quiet"]
+CLI = [sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())"]
+RUN = [*CLI, "run", "--quiet"]
+TRACED = "from opentelemetry import trace; trace.get_tracer('torchspan').start_span('work').end()"
 
 # Without `site` there are no packages: the program starts at once, and nothing of torchspan's is in it.
 PROGRAM = """
@@ -215,19 +217,21 @@ def test_a_signal_to_the_group_that_ends_the_program_ends_run_alike(tmp_path, nu
         assert process.wait(timeout=60) == -number
 
 
-@pytest.mark.fault("processes", "SIGKILL of torchspan run", lost="the drawing")
-def test_sigkill_of_run_alone_leaves_neither_the_program_nor_a_folder(tmp_path):
+@pytest.mark.fault("processes", "SIGKILL of torchspan run")
+def test_sigkill_of_run_alone_leaves_the_spans_for_show_and_neither_program_nor_folder(tmp_path):
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     environ = {**os.environ, "TMPDIR": str(temporary)}
-    program = ["sh", "-c", "echo ready; exec sleep 60"]
-    with started(tmp_path, *RUN, "--output", "x", "--", *program, env=environ) as process:
+    program = [sys.executable, "-c", f"{TRACED}\nprint('ready', flush=True); import time; time.sleep(60)"]
+    with started(tmp_path, *RUN, "--output", "x.jsonl", "--", *program, env=environ) as process:
         assert process.stdout.readline() == "ready\n"
         (folder,) = temporary.iterdir()
         process.kill()
 
         assert process.stdout.read() == ""  # the program held the pipe
     until(lambda: not folder.exists())
+    shown = subprocess.run([*CLI, "show", "x.jsonl"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "work" in shown.stdout
 
 
 def test_the_next_run_removes_the_folder_of_a_group_that_was_killed_and_no_other(tmp_path):

@@ -23,9 +23,7 @@ def redirected(folder, redirections, *words):
     return result.returncode, result.stdout, result.stderr
 
 
-@pytest.mark.fault(
-    "files", "stderr is closed or full where the drawing goes", lost="the drawing; the file has the spans"
-)
+@pytest.mark.fault("files", "stderr is closed or full, so that nothing can be drawn")
 @pytest.mark.parametrize("redirections", ["2>&-", ">&- 2>&-", "2>/dev/full", ">/dev/full 2>&1"])
 def test_the_exit_status_is_the_programs_where_nothing_can_be_drawn(tmp_path, redirections):
     words = ["run", "--output", "x.jsonl", "--", sys.executable, "-c", TRACED]

@@ -86,7 +86,7 @@ print(json.dumps([results, seen, loaded, threading.active_count()]))
     return ran(program)
 
 
-@pytest.mark.fault("the SDK", "it is missing", lost="all spans, as nothing can take them")
+@pytest.mark.fault("the SDK", "it is missing, so that nothing takes spans")
 def test_with_an_api_without_sdk_the_program_runs_as_usual_and_observers_work(without_sdk):
     assert without_sdk.status == 0, without_sdk.err
     assert json.loads(without_sdk.out) == [[[2, False]] * 4, ["returned"] * 4, [], 1]

@@ -45,6 +45,11 @@ class RunLog:
         for item in items:
             write("deselected", test=item.nodeid)
 
+    def pytest_itemcollected(self, item):
+        for mark in item.iter_markers("fault"):
+            if ("lost" in mark.kwargs) != ("counted" in mark.kwargs):
+                raise pytest.UsageError(f"{item.nodeid}: the mark `fault` says what is lost, and where that is counted")
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item, call):
         report = yield
