@@ -37,9 +37,10 @@ the script once for each of them: the first call raises, then the second, and so
 After each try the result, the exception and its context, what was printed, open descriptors and threads are compared with those of the
 script without torchspan. One warning is allowed. No event may be open and no lock held. A later run of the script must be traced as usual, and
 what was lost must be in the metric `torchspan.callback.failures`. After one try in twenty, the names that other packages bind are compared as
-well, once torchspan is uninstrumented. An interrupt and a `BaseException` are the program's: it gets them once. There are three exceptions. Python
-prints and ignores what a function raises that it calls at a fork, and TensorRT in a build, also without torchspan. A `ValueError` of what
-parses a setting says that the value is invalid. Where an event ends after torchspan was uninstrumented, only the log has its failure.
+well, once torchspan is uninstrumented. An interrupt and a `BaseException` are the program's: it gets them once. There are exceptions. Python
+prints and ignores what a function raises that it calls at a fork, and TensorRT in a build, also without torchspan. Python also prints a
+`BaseException` that ends another thread. A `ValueError` of what parses a setting says that the value is invalid. Only the log has failures of
+torchspan's plug-ins of the SDK, and of an event that ends after torchspan was uninstrumented.
 """
 
 ABOVE = """\

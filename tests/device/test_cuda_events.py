@@ -11,6 +11,7 @@ import torch
 from support.asynchronous_device import ILLEGAL_ADDRESS
 from support.forked import in_forked_child
 from torchspan import semconv
+from torchspan._base.boundaries import Failures
 from torchspan.device import _cuda_events, _driver
 from torchspan.device._cuda_events import PAIRS
 
@@ -262,6 +263,17 @@ def test_a_flush_completes_what_still_runs_without_a_time(gpu, runs):
     runs.run(0.001)
     runs.times.flush()
     assert [dict(event.additions) for event in runs.completed] == [{MISSING: "running"}]
+
+
+def test_a_run_after_the_thread_has_failed_has_its_time(gpu, runs, monkeypatch):
+    failures = Failures.total
+    with monkeypatch.context() as patch:
+        patch.setattr(runs.times, "_look", None)
+        runs.run(0.001)
+        wait_until(lambda: Failures.total == failures + 1)
+    runs.run(0.001)
+    gpu.finish()
+    assert runs.wait(2) == [{DURATION: pytest.approx(0.001)}] * 2
 
 
 def test_the_stop_of_the_engine_completes_what_still_runs_and_ends_the_thread(gpu, runs):

@@ -13,8 +13,10 @@ import gc
 import json
 import os
 import random
+import re
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -63,10 +65,12 @@ SAMPLES = dict.fromkeys(("compiles", "tensorrt_compiles", "tensorrt_backends"), 
 TRY_S = 120
 """A try that takes longer hangs, and has failed."""
 
-OWN_WARNING = "The traceback is logged at "
+OWN_WARNING = re.compile(
+    "The traceback is logged at |^torchspan: .*(is|are) (lost|missing|left out)|torchspan's sampler could not decide"
+)
 """In each warning of torchspan's that something has failed."""
 
-WITHOUT_METRICS = ("torchspan could not be enabled", "torchspan failed to instrument")
+WITHOUT_METRICS = re.compile("torchspan could not be enabled|torchspan failed to instrument")
 """In the warnings of failures after which no part of torchspan has metrics."""
 
 NAMES_EVERY = 20
@@ -83,18 +87,49 @@ class Telemetry:
         self._spans, self._reader = InMemorySpanExporter(), InMemoryMetricReader()
         self.tracers = TracerProvider(shutdown_on_exit=False)
         self.tracers.add_span_processor(SimpleSpanProcessor(self._spans))
+        self._operators = InMemorySpanExporter()
+        self._files, self._read = [], Counter()
         self.meters = MeterProvider([self._reader], shutdown_on_exit=False)
 
+    def add(self, operators, files):
+        """Spans of operators that an exporter in memory has, and those in files, are in `tree`, too."""
+        self._operators, self._files = operators, files
+
+    def has(self, name):
+        """Whether a span of this name has ended since the last call of `tree`."""
+        return any(span.name == name for span in self._spans.get_finished_spans())
+
     def tree(self):
-        """Each span since the last call as [name, parent's name], sorted; without phases, which are spans from 1 ms on."""
-        spans = self._spans.get_finished_spans()
+        """Each span since the last call as [name, parent's name], sorted; without phases, which are spans from 1 ms on.
+
+        Spans of operators and those in a file have the exporter, or the name of the file, in place of a parent.
+        """
+        spans, operators = self._spans.get_finished_spans(), self._operators.get_finished_spans()
         self._spans.clear()
+        self._operators.clear()
         names = {span.context.span_id: span.name for span in spans}
         return sorted(
-            [span.name, names.get(span.parent.span_id, "?") if span.parent else ""]
-            for span in spans
-            if not span.name.startswith("torch.compile_phase")
+            [
+                *(
+                    [span.name, names.get(span.parent.span_id, "?") if span.parent else ""]
+                    for span in spans
+                    if not span.name.startswith("torch.compile_phase")
+                ),
+                *([span.name, "an exporter of operators"] for span in operators),
+                *([name, path.name] for path in self._files for name in self._written(path)),
+            ]
         )
+
+    def _written(self, path):
+        """The names of the spans that were added to the file since the last call."""
+        with path.open(encoding="utf-8") as file:
+            file.seek(self._read[path])
+            text = file.read()
+            self._read[path] = file.tell()
+        for line in text.splitlines():
+            for of_resource in json.loads(line)["resourceSpans"]:
+                for of_scope in of_resource["scopeSpans"]:
+                    yield from (span["name"] for span in of_scope["spans"])
 
     def failures(self):
         """How many failures of its own torchspan has counted."""
@@ -193,11 +228,12 @@ class Tries:
         self.telemetry = Telemetry()
         self.instrumentor = torchspan.TorchspanInstrumentor()
         self.has_torchspan = False
+        self.options = {"heartbeat": "0"}
         self.script = (SCRIPTS | CONTROLS)[name](self)
         self.warnings = 2 if name == "forks" else 1
         """One in each process."""
-        self.has_two_engines = name == "instrumenting"
-        """An event may end after the metrics of its engine are closed. The log has its failures then."""
+        self.logs_failures = name in ("instrumenting", "exports")
+        """The log has failures of plug-ins of the SDK, and of events that end after the metrics of their engine are closed."""
         self._run()  # imports and caches of libraries
         self.plain = in_child(self._plain)
         self.names = bound_names()
@@ -216,7 +252,7 @@ class Tries:
 
     def instrument(self):
         self.instrumentor.instrument(
-            tracer_provider=self.telemetry.tracers, meter_provider=self.telemetry.meters, heartbeat="0"
+            tracer_provider=self.telemetry.tracers, meter_provider=self.telemetry.meters, **self.options
         )
 
     def tracer(self):
@@ -229,12 +265,12 @@ class Tries:
         tried = in_child(lambda: self._tried(number, make(), compares_names=number % NAMES_EVERY == 0))
         plain, whole, is_programs = self.plain, self.whole, name in OF_THE_PROGRAM
         passes = is_programs and tried["result"][:2] == ["raised", OF_THE_PROGRAM[name]]
-        is_ignored = is_programs and is_swallowed(tried["stack"])
+        is_ignored = is_programs and (tried["is_in_thread"] or is_swallowed(tried["stack"]))
         is_answer = name == "ValueError" and refuses_a_setting(tried["result"])
         kinds = {
             "result": not passes and not is_answer and tried["result"] != plain["result"],
             "printed": not passes and not is_ignored and prints_more(tried["printed"], whole["printed"], self.warnings),
-            "descriptors": tried["descriptors"] != plain["descriptors"],
+            "descriptors": not plain["descriptors"] <= tried["descriptors"] <= whole["descriptors"],
             "threads": not set(tried["threads"]) <= {*plain["threads"], *whole["threads"]},
             "an open event": tried["is_open"],
             "busy": tried["is_busy"],
@@ -248,8 +284,8 @@ class Tries:
 
     def _is_counted(self, tried):
         """Whether the metric has the failure; the log, where torchspan has no metrics or has closed them."""
-        texts = (OWN_WARNING,) if self.has_two_engines else WITHOUT_METRICS
-        return tried["failures"] > 0 or any(text in tried["printed"] for text in texts)
+        text = OWN_WARNING if self.logs_failures else WITHOUT_METRICS
+        return tried["failures"] > 0 or text.search(tried["printed"]) is not None
 
     def _run(self):
         with contextlib.suppress(Exception):
@@ -268,6 +304,7 @@ class Tries:
 
     def _tried(self, number, error, *, compares_names):
         faulthandler.dump_traceback_later(TRY_S, exit=True)
+        self.telemetry.tree()  # of tries before, where it is in a file
         before = state()
         CALLS.fail(number, error)
         try:
@@ -283,7 +320,7 @@ class Tries:
             "tree": self.telemetry.tree(),
             "failures": self.telemetry.failures(),
         }
-        tried["stack"] = CALLS.stack
+        tried["stack"], tried["is_in_thread"] = CALLS.stack, CALLS.is_in_thread
         tried["later"] = outcome(self.script)
         tried["later_tree"] = self.telemetry.tree()
         tried["names"] = self._changed_names() if compares_names else []
@@ -335,7 +372,7 @@ def prints_more(printed, usual, warnings):
     """Whether more was printed than usual and so many warnings of torchspan's, or something was not."""
     lines, usually = Counter(printed.splitlines()), Counter(usual.splitlines())
     more = list((lines - usually).elements())
-    return bool(usually - lines) or len(more) > warnings or not all(OWN_WARNING in line for line in more)
+    return bool(usually - lines) or len(more) > warnings or not all(map(OWN_WARNING.search, more))
 
 
 def chosen(name, places, options):
@@ -388,8 +425,9 @@ def main():
     parser.add_argument("--show", action="store_true", help="print what was seen where something is different")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # of names that are read to be compared
-    for name in options.scripts or SCRIPTS:
-        print(json.dumps(in_child(lambda: tried(name, options))), flush=True)  # noqa: B023 - it is called here
+    with tempfile.TemporaryDirectory() as tempfile.tempdir:
+        for name in options.scripts or SCRIPTS:
+            print(json.dumps(in_child(lambda: tried(name, options))), flush=True)  # noqa: B023 - it is called here
     os._exit(0)  # at the end of the interpreter, nothing could call the first statement of torchspan's functions
 
 

@@ -7,12 +7,18 @@ tracer, and instruments.
 
 import asyncio
 import atexit
+import contextvars
 import functools
 import os
+import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import torch
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import torchspan
 import torchspan.testing
@@ -24,6 +30,13 @@ from torchspan.callbacks import RecordFunctionCallback, record_function
 from torchspan.observers import observable
 from torchspan.probes import Annotate, Function, Step, Tally
 from torchspan.probes.torch_tensorrt.runtime import PROBES as RUNTIME
+from torchspan.sdk import (
+    FileSpanExporter,
+    OperatorSpanProcessor,
+    RunFileProcessor,
+    TorchspanIdGenerator,
+    TorchspanSampler,
+)
 from torchspan.writer import SpanParents
 
 REFUSED = KeyError("refused")
@@ -243,6 +256,42 @@ def forks(_tries):
     return Hooked(recorded(phase.COMPILE), inside)
 
 
+def heartbeats(tries):
+    """Long work, which torchspan reports from a thread of its own."""
+    tries.options["heartbeat"] = "0.1"
+
+    def inside():
+        deadline = time.monotonic() + 1
+        while tries.has_torchspan and not tries.telemetry.has("torchspan.progress") and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return "done"
+
+    return Hooked(recorded(phase.COMPILE), inside)
+
+
+def exports(tries):
+    """Spans of the program, of an event and of operators by what torchspan adds to the SDK: a sampler, an exporter, two processors."""
+    folder, operators, tracers = Path(tempfile.mkdtemp()), InMemorySpanExporter(), tries.telemetry.tracers
+    of_run, of_exporter = folder / "of_run.jsonl", folder / "of_exporter.jsonl"
+    tracers.sampler, tracers.id_generator = TorchspanSampler(), TorchspanIdGenerator()
+    tracers.add_span_processor(RunFileProcessor(of_run, "run"))
+    tracers.add_span_processor(BatchSpanProcessor(FileSpanExporter(of_exporter)))
+    tracers.add_span_processor(OperatorSpanProcessor(operators))
+    tries.telemetry.add(operators, [of_run, of_exporter])
+    compiles = Hooked(recorded(phase.COMPILE), add)
+    matrix = torch.ones(2, 2)
+
+    def spans():
+        with tries.tracer().start_as_current_span("request"), torchspan.operators(min_duration=0):
+            compiled, product = compiles(1), matrix @ matrix
+        start_s = time.monotonic()
+        tracers.force_flush(10_000)
+        return compiled, product.tolist(), time.monotonic() - start_s < 5
+
+    # The SDK leaves instrumentation suppressed in the context in which an export was interrupted.
+    return lambda: contextvars.copy_context().run(spans)
+
+
 def flushes(_tries):
     """`torchspan.flush` after an event."""
     call = Hooked(recorded(phase.COMPILE), add)
@@ -347,8 +396,8 @@ LIBRARIES = ("torch", "torch_tensorrt", "tensorrt", "torchspan")
 SCRIPTS = {f"phases_{library}": functools.partial(phases, library) for library in LIBRARIES} | {
     script.__name__: script
     for script in (
-        observed, actions, runs, callbacks, ranges, threads, batches, operators, forks, flushes, compiles,
-        instrumenting, exits, tensorrt_compiles, tensorrt_backends,
+        observed, actions, runs, callbacks, ranges, threads, batches, operators, forks, heartbeats, exports, flushes,
+        compiles, instrumenting, exits, tensorrt_compiles, tensorrt_backends,
     )
 }  # fmt: skip
 """Name -> what makes the script."""

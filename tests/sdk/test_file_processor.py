@@ -287,6 +287,20 @@ def test_runs_that_wait_are_written_with_the_next_span_and_before_it(own, user, 
     assert names(path) == ["torch_tensorrt.execute", "work"]
 
 
+def test_a_flush_that_fails_raises_nothing_and_the_next_span_writes_what_waits(
+    own, processor, path, stopped, caplog, monkeypatch
+):
+    own.start_span("torch_tensorrt.execute").end()
+    with monkeypatch.context() as patch:
+        patch.setattr(processor, "_write_all", None)
+        assert processor.force_flush() is False
+    assert [message.partition(" Cause")[0] for message in caplog.messages] == [
+        "The file of torchspan run could not be flushed."
+    ]
+    own.start_span("work").end()
+    assert names(path) == ["torch_tensorrt.execute", "work"]
+
+
 @pytest.mark.parametrize("method", ["force_flush", "shutdown"])
 def test_runs_that_wait_are_written_at_a_flush_and_at_the_shutdown(own, provider, path, stopped, method):
     own.start_span("torch_tensorrt.execute").end()

@@ -13,6 +13,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SpanExportResult
 
+from torchspan._files import opening
 from torchspan.sdk import FileSpanExporter, RunFileProcessor, _append_file
 from torchspan.sdk._path import is_literal
 
@@ -80,6 +81,22 @@ def test_a_mode_that_is_none_is_named_and_the_default_holds(path, monkeypatch, c
             "(expected a file's permissions in octal digits, such as 640)"
         )
     ]
+
+
+@pytest.mark.parametrize("function", ["identity", "_above_streams", "Descriptor", "check_is_of_traces"])
+def test_a_file_that_could_not_be_opened_leaves_no_descriptor_and_is_opened_again(path, monkeypatch, function):
+    module = _append_file if hasattr(_append_file, function) else opening
+
+    def failing(*_arguments):
+        raise MemoryError
+
+    exporter, before = FileSpanExporter(path), len(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patch:
+        patch.setattr(module, function, failing)
+        assert exporter.export(spans("lost")) is FAILURE
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert exporter.export(spans("written")) is SUCCESS
+    assert names(path.read_text()) == ["written"]
 
 
 def test_a_link_is_not_followed_and_the_message_names_it(path, tmp_path, caplog):

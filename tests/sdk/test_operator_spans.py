@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 import torch  # noqa: F401 - its registry says which names are operators
@@ -406,6 +407,33 @@ def test_a_shutdown_whose_exporter_raises_raises_nothing(caplog):
             raise OSError
 
     OperatorSpanProcessor(Failing()).shutdown()
+    assert [message.partition(" Cause")[0] for message in caplog.messages] == ["Spans of operators are missing."]
+
+
+@pytest.mark.parametrize("part", ["_export", "_export_waiting"])
+def test_a_flush_does_not_wait_for_spans_that_could_not_be_made(
+    tracer, processor, collecting, monkeypatch, caplog, part
+):
+    original = getattr(processor, part)
+
+    def failing_once(*arguments):
+        monkeypatch.setattr(processor, part, original)
+        raise MemoryError
+
+    monkeypatch.setattr(processor, part, failing_once)
+    run(tracer)
+    start_s = time.monotonic()
+    assert processor.force_flush(20_000)
+    assert time.monotonic() - start_s < 10
+    assert [message.partition(" Cause")[0] for message in caplog.messages] == ["Spans of operators are missing."]
+    run(tracer)
+    assert processor.force_flush()
+    assert collecting.exported()
+
+
+def test_a_flush_that_fails_raises_nothing_and_returns_false(processor, monkeypatch, caplog):
+    monkeypatch.setattr(processor, "_wake", None)
+    assert processor.force_flush() is False
     assert [message.partition(" Cause")[0] for message in caplog.messages] == ["Spans of operators are missing."]
 
 

@@ -62,6 +62,9 @@ ABOVE_THE_GUARDS = SWALLOWED | {
         "EngineRuns.decide", "EngineRuns._passing.passing", "EngineRuns._timing.timed",
         "EngineRuns._counting.counted", "EngineRuns._holding.hold",
     ),
+    "_sampling.ids": (
+        "IdGenerator.generate_span_id", "IdGenerator.generate_trace_id", "IdGenerator.is_trace_id_random", "IdGenerator._number",
+    ),
     "_server_span": (
         "ServerSpans._make_processor.ServerSpanProcessor.on_start",
         "ServerSpans._make_processor.ServerSpanProcessor.on_end",
@@ -78,6 +81,17 @@ ABOVE_THE_GUARDS = SWALLOWED | {
         "_Steps.__init__", "_Steps.__iter__", "_Steps.__next__", "_Steps.send", "_Steps.throw", "_Steps.close",
         "_Ending.__init__", "_Ending.__enter__", "_Ending.__exit__", "_AsyncSteps.__init__", "_AsyncSteps.advance",
         "_AsyncSteps.send", "_AsyncSteps.throw",
+    ),
+    "sdk._file_exporter": ("FileSpanExporter.export",),
+    "sdk._file_processor": (
+        "RunFileProcessor.on_start", "RunFileProcessor.on_end", "RunFileProcessor.force_flush", "RunFileProcessor._write_later",
+    ),
+    "sdk._operator_spans": (
+        "OperatorSpanProcessor.on_start", "OperatorSpanProcessor.on_end", "OperatorSpanProcessor.force_flush",
+    ),
+    "sdk._sampler": (
+        "TorchspanSampler.should_sample", "TorchspanIdGenerator.generate_span_id", "TorchspanIdGenerator.generate_trace_id",
+        "TorchspanIdGenerator.is_trace_id_random",
     ),
     "writer._instruments": ("_guarded.<lambda>",),
     "subscribers.ranges": ("record_function", "RecordedRange.__init__", "RecordedRange.__enter__", "RecordedRange.__exit__"),
@@ -153,6 +167,8 @@ class Calls:
         """The names of the functions that were called since `count`, in the order of their calls."""
         self.stack = []
         """The innermost frames of the call that has failed, outermost first: `module, line`."""
+        self.is_in_thread = False
+        """Whether another thread than the main one has made it. Python prints there what is not handled."""
         self._is_counting = False
         self._left = 0
         self._error = None
@@ -176,6 +192,7 @@ class Calls:
             self._left -= 1
             if not self._left:
                 self.stack = _stack(sys._getframe(1))
+                self.is_in_thread = threading.current_thread() is not threading.main_thread()
                 if isinstance(self._error, signal.Signals):
                     signal.raise_signal(self._error)
                 else:

@@ -192,7 +192,7 @@ def test_between_builds_the_thread_sleeps_without_a_timeout():
     wait_until(lambda: work.most)
     sampler.stop(work)
     wait_until(lambda: timeouts[-1] is None)
-    assert timeouts.count(None) == 1, "after its work, which was there before it began"
+    assert timeouts[1:].count(None) == 1, "after its work, which was there before it began"
     assert set(timeouts) == {None, 0.001}
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from torchspan._base.boundaries import ErrorBoundary
 
-_FAILED = ErrorBoundary("A thread of torchspan failed. The next work starts another one.")
+_FAILED = ErrorBoundary("A thread of torchspan failed. It continues with the next work.")
 
 Wake = queue.SimpleQueue[bool]
 """The queue on which the thread sleeps; its `put` never blocks. True: continue. False: end."""
@@ -35,9 +35,8 @@ class Background:
 
     Args:
         name: The name of the thread.
-        run: The function of the thread, which receives the queue and returns when `get` returns False. If it raises, the next
-            `wake` starts another thread. One that comes before the thread has ended may be lost: if each were kept, a
-            function that always raises would start threads forever.
+        run: The function of the thread. It is called when there is work, receives the queue, and returns when `get` returns
+            False. If it raises, it is called again at the next `wake`, or at once if there has been one.
         new_wake: Makes the queue.
     """
 
@@ -68,9 +67,10 @@ class Background:
                 try:
                     # Without the caller's context: instrumentation that propagates contexts would propagate the caller's span.
                     contextvars.Context().run(thread.start)
-                except RuntimeError:
+                except BaseException as error:
                     self._sleepers.pop(pid, None)
-                    if threading.main_thread().is_alive():
+                    mine.wake.put(False)  # an interrupt may come when it has started
+                    if threading.main_thread().is_alive() or not isinstance(error, RuntimeError):
                         raise
         sleeper.wake.put(True)
         if self._is_stopped:  # by another thread, which may have seen no thread to end
@@ -78,15 +78,23 @@ class Background:
         return pid in self._sleepers
 
     def _work(self, sleeper: _Sleeper) -> None:
-        _FAILED.attempt(self._run, sleeper.wake)
-        if self._sleepers.get(sleeper.pid) is sleeper:
-            del self._sleepers[sleeper.pid]
+        try:
+            while sleeper.wake.get(timeout=None) and not _FAILED.attempt(self._has_ended, sleeper.wake):
+                pass
+        finally:  # after what is not an Exception, which Python prints, the next work starts another thread
+            if self._sleepers.get(sleeper.pid) is sleeper:
+                del self._sleepers[sleeper.pid]
 
-    def nudge(self) -> None:
-        """Wake the thread if this process has one."""
+    def _has_ended(self, wake: Wake) -> bool:
+        self._run(wake)
+        return True
+
+    def nudge(self) -> bool:
+        """Wake the thread if this process has one. Returns whether it has."""
         sleeper = self._sleepers.get(os.getpid())
         if sleeper is not None:
             sleeper.wake.put(True)
+        return sleeper is not None
 
     def stop(self) -> None:
         """End the thread after its current work. No other is started: an event of a thread of the program may end later."""

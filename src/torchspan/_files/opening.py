@@ -32,9 +32,9 @@ class Descriptor:
     __slots__ = ("identity", "number")
 
     def __init__(self, opened: int) -> None:
-        self.number = _above_streams(opened)
-        self.identity = identity(os.fstat(self.number))
+        self.identity = identity(os.fstat(opened))
         """Device and inode of the file."""
+        self.number = _above_streams(opened)  # last: if this raises, `opened` is still open, and the caller's
 
     def status(self) -> os.stat_result | None:
         """The status of the file; None if the descriptor has been closed."""
@@ -58,10 +58,9 @@ def identity(status: os.stat_result) -> tuple[int, int]:
 def _above_streams(descriptor: int) -> int:
     if descriptor > 2 or fcntl is None:
         return descriptor
-    try:
-        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
-    finally:
-        os.close(descriptor)
+    duplicate: int = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(descriptor)
+    return duplicate
 
 
 # ------------------------------------------------------------------------------------------------------------------

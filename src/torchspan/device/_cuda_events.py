@@ -184,19 +184,21 @@ class DeviceTimes:
         pid, pause_s = os.getpid(), SHORTEST_S
         may_ask = _driver.set_thread_local_capture()
         is_wanted = True
-        while is_wanted:
-            # Runs that follow each other do not wake the thread one by one: it looks a few times more before it sleeps.
-            self._polling = 0  # first: a run that comes after the next line has looked wakes the thread
-            if self._launched or pause_s < LONGEST_S:
-                self._polling = pid
-            try:
-                is_wanted = wake.get(timeout=pause_s if self._polling else None)
-                pause_s = SHORTEST_S
-            except queue.Empty:
-                pause_s = SHORTEST_S if self._look(may_ask=may_ask) else min(pause_s * 2, LONGEST_S)
-                if not self._launched:
-                    self._all_complete.set()
-        self._polling = 0
+        try:
+            while is_wanted:
+                # Runs that follow each other do not wake the thread one by one: it looks a few times more before it sleeps.
+                self._polling = 0  # first: a run that comes after the next line has looked wakes the thread
+                if self._launched or pause_s < LONGEST_S:
+                    self._polling = pid
+                try:
+                    is_wanted = wake.get(timeout=pause_s if self._polling else None)
+                    pause_s = SHORTEST_S
+                except queue.Empty:
+                    pause_s = SHORTEST_S if self._look(may_ask=may_ask) else min(pause_s * 2, LONGEST_S)
+                    if not self._launched:
+                        self._all_complete.set()
+        finally:  # if this fails, the next run wakes the thread
+            self._polling = 0
         self._complete_all()
 
     def _look(self, *, may_ask: bool) -> bool:
@@ -238,9 +240,8 @@ class DeviceTimes:
 
         The caller's thread does not ask CUDA, because it may not: see `set_thread_local_capture`.
         """
-        if self._launched and self._polling == os.getpid():
-            self._all_complete.clear()
-            self._thread.nudge()
+        self._all_complete.clear()
+        if self._launched and self._thread.nudge():
             self._all_complete.wait(FLUSH_S)
         self._complete_all()
 

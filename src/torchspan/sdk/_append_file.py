@@ -151,10 +151,12 @@ class AppendFile:
             opened = open_for_appending(path, self._mode)
         except ValueError as error:  # a NUL character, or one that the system's encoding lacks
             raise OSError(errno.EINVAL, f"is not a name that a file can have ({error})") from None
-        self._descriptor = Descriptor(opened)
         try:
+            self._descriptor = Descriptor(opened)
             check_is_of_traces(self._descriptor.number, path)
-        except OSError:
+        except BaseException:
+            if self._descriptor is None:
+                os.close(opened)
             self._close()
             raise
         return self._descriptor.number

@@ -104,6 +104,13 @@ class FileSpanExporter(SpanExporter):
         Returns:
             SUCCESS if they are in the file, else FAILURE.
         """
+        try:
+            return self._append(spans)
+        except Exception as error:
+            self._warn(f"torchspan: cannot encode spans ({type(error).__name__}: {error}); this batch is lost.")
+            return SpanExportResult.FAILURE
+
+    def _append(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         if self._is_shut_down or self._is_full:
             return SpanExportResult.FAILURE
         if not spans:
@@ -122,8 +129,6 @@ class FileSpanExporter(SpanExporter):
                 f"torchspan: cannot write {name}: {error.strerror or error}. Spans are lost until it can be "
                 f"written. Name a file in a folder where you may write: {TORCHSPAN_FILE}=<file>."
             )
-        except Exception as error:
-            self._warn(f"torchspan: cannot encode spans ({type(error).__name__}: {error}); this batch is lost.")
         else:
             return SpanExportResult.SUCCESS
         return SpanExportResult.FAILURE

@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import SpanContext, TraceFlags
 
 from torchspan import phase, semconv
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.forks import before_each_fork, in_each_child
 from torchspan._base.logs import Log
 from torchspan._base.recorded_operators import RecordedOperators
@@ -40,6 +41,7 @@ _SAMPLED = TraceFlags.SAMPLED
 _FACTS = (semconv.ENGINE_NAME, semconv.MODEL_CLASS, semconv.ENTRY_POINT)
 
 _logger = Log("torchspan.sdk")
+_FAILED = ErrorBoundary("The file of torchspan run could not be flushed.")
 
 
 class RunFileProcessor(SpanProcessor):
@@ -139,34 +141,37 @@ class RunFileProcessor(SpanProcessor):
     def on_end(self, span: ReadableSpan) -> None:
         """Write the span, unless the sampler refused it."""
         try:
-            around = self._open.end(span)
-            context = span.get_span_context()
-            if context is None or not context.trace_flags & _SAMPLED:
-                self.has_unsampled = True
-                return
-            kept_back = withheld.of(context.trace_id, context.span_id)
-            events = [Event(*fields) for fields in kept_back.events]
-            if not _is_own(span):
-                self._write(self._encoder.encode(span, events=events))
-                return
-            texts = kept_back.texts if kept_back.texts and self._may_have_texts() else {}
-            additions = {**_ancestors(around), **texts}
-            encoded = self._encoder.encode(span, additions, events)
-            if span.name in _RUNS and not _is_announced(span):
-                self._waiting.append((encoded, 1))
-                self._write_soon()
-            else:
-                # A report on work in progress is not the span of work that ended.
-                self._write(encoded, 0 if span.name == phase.PROGRESS.name else 1)
-            operators = kept_back.operators
-            if operators is not None and operators.events:
-                operators.is_read = True
-                self._operators.append((operators, span))
-                self._write_soon()
+            self._end(span)
         except Exception as error:
             with self._lock:
                 self.ended += 1
             self._note(f"a span could not be written ({type(error).__name__})", 1)
+
+    def _end(self, span: ReadableSpan) -> None:
+        around = self._open.end(span)
+        context = span.get_span_context()
+        if context is None or not context.trace_flags & _SAMPLED:
+            self.has_unsampled = True
+            return
+        kept_back = withheld.of(context.trace_id, context.span_id)
+        events = [Event(*fields) for fields in kept_back.events]
+        if not _is_own(span):
+            self._write(self._encoder.encode(span, events=events))
+            return
+        texts = kept_back.texts if kept_back.texts and self._may_have_texts() else {}
+        additions = {**_ancestors(around), **texts}
+        encoded = self._encoder.encode(span, additions, events)
+        if span.name in _RUNS and not _is_announced(span):
+            self._waiting.append((encoded, 1))
+            self._write_soon()
+        else:
+            # A report on work in progress is not the span of work that ended.
+            self._write(encoded, 0 if span.name == phase.PROGRESS.name else 1)
+        operators = kept_back.operators
+        if operators is not None and operators.events:
+            operators.is_read = True
+            self._operators.append((operators, span))
+            self._write_soon()
 
     def _may_have_texts(self) -> bool:
         """Whether whole texts may be in the file: not where others may read it, which is said once."""
@@ -186,7 +191,10 @@ class RunFileProcessor(SpanProcessor):
         return False
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the SDK's signature
-        """Write the spans that wait."""
+        """Write the spans that wait. Returns False if that failed; what still waits is written with the next span."""
+        return bool(_FAILED.attempt(self._write_all))
+
+    def _write_all(self) -> bool:
         self._encode_operators()
         self._write_waiting()
         return True

@@ -50,9 +50,9 @@ class _Look(NamedTuple):
     status: Status
 
 
-def spans(operators: RecordedOperators, root: ReadableSpan) -> Iterator[ReadableSpan]:
+def spans(operators: RecordedOperators, root: ReadableSpan) -> list[ReadableSpan]:
     """The spans of the operators that were recorded below `root`."""
-    return (span for span, _ in spans_with_texts(operators, root))
+    return [span for span, _ in spans_with_texts(operators, root)]
 
 
 def spans_with_texts(
@@ -190,14 +190,14 @@ class OperatorSpanProcessor(SpanProcessor):
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Wait until all that is queued is exported. Returns False if that takes longer than `timeout_millis`."""
-        return self._is_shut_down or self._flush(timeout_millis / 1000)
+        return self._is_shut_down or bool(self._boundary.attempt(self._flush, timeout_millis / 1000))
 
     def shutdown(self) -> None:
         """Export what is queued, for at most 30 seconds, and shut the exporter down. What ends later is ignored."""
         if self._is_shut_down:
             return
         self._is_shut_down = True
-        if not self._flush(_SHUTDOWN_S):
+        if not self._boundary.attempt(self._flush, _SHUTDOWN_S):
             self._say("spans of operators are lost at the shutdown of an exporter", "it took too long")
             self._waiting.clear()
         self._background.stop()
@@ -246,12 +246,13 @@ class OperatorSpanProcessor(SpanProcessor):
     def _run(self, wake: Wake) -> None:
         with suppress_instrumentation():
             continues = True
-            while continues and wake.get():
+            while continues:
                 if not self._is_urgent:
                     with contextlib.suppress(queue.Empty):
                         continues = wake.get(timeout=DELAY_S)
                 self._is_due = self._is_urgent = False  # before: what is queued from here on wakes the thread again
-                self._export_waiting()
+                self._boundary.end(self._export_waiting)
+                continues = continues and wake.get()
 
     def _export_waiting(self) -> None:
         with self._exporting:
@@ -259,14 +260,13 @@ class OperatorSpanProcessor(SpanProcessor):
             while self._waiting:
                 waiting = self._waiting.popleft()
                 if isinstance(waiting, threading.Event):
-                    self._export(batch)
+                    self._boundary.attempt(self._export, batch)
                     batch = []
                     waiting.set()
                     continue
                 root, operators = waiting
                 self._taken += operators.count
-                members: list[ReadableSpan] = self._boundary.attempt(list, spans(operators, root)) or []
-                for span in members:
+                for span in self._boundary.attempt(spans, operators, root) or ():
                     batch.append(span)
                     if len(batch) == BATCH:
                         self._export(batch)

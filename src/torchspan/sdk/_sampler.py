@@ -63,16 +63,7 @@ class TorchspanSampler(Sampler):
     ) -> SamplingResult:
         """See `opentelemetry.sdk.trace.sampling.Sampler`."""
         try:
-            context = context_api.get_current() if parent_context is None else parent_context
-            kept = context.get(KEPT)
-            parent = trace.get_current_span(context).get_span_context()
-            if isinstance(kept, Kept):
-                return _kept(attributes, kept, parent)
-            if attributes and attributes.get(KEEP) is True:
-                return _kept(attributes, Kept(parent.trace_flags.sampled if parent.is_valid else None), parent)
-            if self._keeps_other(parent, trace_id):
-                return SamplingResult(Decision.RECORD_AND_SAMPLE, attributes, _state_of(parent))
-            return SamplingResult(Decision.DROP, None, _state_of(parent))
+            return self._decision(parent_context, trace_id, attributes)
         except Exception as error:
             if not self._has_warned:
                 self._has_warned = True
@@ -80,6 +71,20 @@ class TorchspanSampler(Sampler):
                     "torchspan's sampler could not decide about a span, and keeps it (%s).", type(error).__name__
                 )
             return SamplingResult(Decision.RECORD_AND_SAMPLE)
+
+    def _decision(
+        self, parent_context: Context | None, trace_id: int, attributes: Mapping[str, Any] | None
+    ) -> SamplingResult:
+        context = context_api.get_current() if parent_context is None else parent_context
+        kept = context.get(KEPT)
+        parent = trace.get_current_span(context).get_span_context()
+        if isinstance(kept, Kept):
+            return _kept(attributes, kept, parent)
+        if attributes and attributes.get(KEEP) is True:
+            return _kept(attributes, Kept(parent.trace_flags.sampled if parent.is_valid else None), parent)
+        if self._keeps_other(parent, trace_id):
+            return SamplingResult(Decision.RECORD_AND_SAMPLE, attributes, _state_of(parent))
+        return SamplingResult(Decision.DROP, None, _state_of(parent))
 
     def get_description(self) -> str:
         """The rules, as the SDK's samplers describe theirs."""

@@ -114,14 +114,13 @@ class Heartbeats:
     def _run(self, wake: Wake) -> None:
         with suppress_instrumentation():
             self._schedules = {}  # discards the entries of the parent process, if any
-            timeout: float | None = None
             while True:
+                timeout = self._beat()
                 try:
                     if not wake.get(timeout=timeout):
                         return
                 except queue.Empty:
                     pass
-                timeout = self._beat()
 
     def _beat(self) -> float | None:
         """Report all work that is due. Returns the seconds until the next report, or None without work."""
