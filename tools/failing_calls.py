@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make failing-calls`: lets each call of torchspan's functions fail, one in each try, and records what was different.
 
-The scripts are those of tests/failing/scripts.py. Two processes share the tries. The results are in tools/failing_calls_tested.json, and
+The scripts are those of tests/failing/scripts.py. Two processes share the tries, and a third one has the script that mostly waits. The results are in tools/failing_calls_tested.json, and
 `make docs` puts them into docs/explanation/faults.md. With arguments it runs these scripts alone. From a clean
 checkout, with a record of all of them, it replaces their results in it.
 """
@@ -19,7 +19,8 @@ from test_versions import commit
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "tests" / "failing" / "program.py"
 FILE = Path(__file__).resolve().parent / "failing_calls_tested.json"
-PROCESSES = 2
+WAITING = "heartbeats"
+"""The script whose tries wait most of their time. With all scripts, it has a process of its own."""
 
 
 def read():
@@ -40,13 +41,10 @@ def reports_of(scripts, options=()):
                 whole["different"] += report["different"]
             print(f"{report['script']}: {report['tries']} tries, {len(report['different'])} differences", flush=True)
 
+    shares = [[*(scripts or ["--without", WAITING]), "--part", part] for part in ("1/2", "2/2")]
     processes = [
-        subprocess.Popen(
-            [sys.executable, PROGRAM, *scripts, "--part", f"{number}/{PROCESSES}", *options],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(1, PROCESSES + 1)
+        subprocess.Popen([sys.executable, PROGRAM, *share, *options], stdout=subprocess.PIPE, text=True)
+        for share in (shares if scripts else [*shares, [WAITING]])
     ]
     threads = [threading.Thread(target=follow, args=(process,)) for process in processes]
     for thread in threads:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from torchspan._base import imports as timed
+from torchspan._base.boundaries import Failures
 from torchspan._base.imports import AroundImport, FirstImports
 
 NAMES = ("watched_outer", "watched_inner", "watched_broken")
@@ -228,6 +229,19 @@ def test_a_defect_in_the_receiver_does_not_reach_the_import(modules, caplog):
     finally:
         remove()
     assert caplog.messages == ["torchspan failed to take the time of an import."]
+
+
+@pytest.mark.parametrize("part", ["around", "_wrap_loader"])
+def test_a_defect_in_the_finder_is_counted_and_does_not_reach_the_import(modules, imports, monkeypatch, part):
+    modules(watched_inner="value = 1")
+
+    def fails(*_arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(FirstImports if part == "around" else timed, part, fails)
+    before = Failures.total
+    assert importlib.import_module("watched_inner").value == 1
+    assert Failures.total == before + 1
 
 
 # --- modules of a library ---------------------------------------------------------------------------------------------

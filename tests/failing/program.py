@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`program.py [SCRIPT ...]`: runs scripts with torchspan's calls failing, one call in each try. A program of its own.
+"""`program.py [SCRIPT[=TRIES] ...]`: runs scripts with torchspan's calls failing, one call in each try. A program of its own.
 
 Each script has a forked process, in which it runs without torchspan first, and each try is a fork of that process. For each script the
 output has a line with a JSON object: the number of calls and of tries, and what was different, by function, error and kind.
@@ -60,7 +60,7 @@ OF_THE_PROGRAM = {"KeyboardInterrupt": repr(KeyboardInterrupt()), "BaseError": r
 """Those that the program gets, as it sees them."""
 
 SAMPLES = dict.fromkeys(("compiles", "tensorrt_compiles", "tensorrt_backends"), 300)
-"""Tries of a script that takes a second or more, unless an option says how many."""
+"""Tries of a script that takes a second or more, unless an argument says how many."""
 
 TRY_S = 120
 """A try that takes longer hangs, and has failed."""
@@ -375,9 +375,8 @@ def prints_more(printed, usual, warnings):
     return bool(usually - lines) or len(more) > warnings or not all(map(OWN_WARNING.search, more))
 
 
-def chosen(name, places, options):
-    """(number of the call, name of the error) of each try. A sample has a call of each function before it has a second one."""
-    sample = SAMPLES.get(name) if options.sample is None else options.sample
+def chosen(places, sample, options):
+    """(number of the call, name of the error) of each try: at most `sample`. A sample has a call of each function before it has a second one."""
     rng = random.Random(options.seed)
     tries = [
         (number, name)
@@ -398,11 +397,11 @@ def chosen(name, places, options):
     return tries[part - 1 :: parts]
 
 
-def tried(name, options):
-    """The report on one script."""
+def tried(name, sample, options):
+    """The report on one script. sample: see `chosen`."""
     tries = Tries(name)
     different = Counter()
-    pairs = chosen(name, tries.calls, options)
+    pairs = chosen(tries.calls, sample, options)
     for number, error in pairs:
         try:
             kinds, seen = tries.differences(number, error)
@@ -418,16 +417,18 @@ def tried(name, options):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("scripts", nargs="*", metavar="SCRIPT", help="default: all")
-    parser.add_argument("--sample", type=int, metavar="N", help="at most N tries of each script")
+    parser.add_argument("scripts", nargs="*", metavar="SCRIPT[=TRIES]", help="with at most so many tries; default: all")
+    parser.add_argument("--without", metavar="SCRIPT", help="all but this one")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--part", default="1/1", metavar="I/N", help="each Nth try, from the Ith on")
     parser.add_argument("--show", action="store_true", help="print what was seen where something is different")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # of names that are read to be compared
     with tempfile.TemporaryDirectory() as tempfile.tempdir:
-        for name in options.scripts or SCRIPTS:
-            print(json.dumps(in_child(lambda: tried(name, options))), flush=True)  # noqa: B023 - it is called here
+        for script in options.scripts or [name for name in SCRIPTS if name != options.without]:
+            name, _, tries = script.partition("=")
+            sample = int(tries) if tries else SAMPLES.get(name)
+            print(json.dumps(in_child(lambda: tried(name, sample, options))), flush=True)  # noqa: B023 - it is called here
     os._exit(0)  # at the end of the interpreter, nothing could call the first statement of torchspan's functions
 
 

@@ -38,6 +38,7 @@ ABOVE_THE_GUARDS = SWALLOWED | {
         "guarded.<lambda>", "Guard.around.<lambda>",
     ),
     "_base.flushing": ("_Call._run",),
+    "_base.imports": ("AroundImport.find_spec", "_wrap_loader.exec_module", "run_body"),
     "_context.span_ends": ("_ending.end",),
     "_context.threads": (
         "_starting.start", "_beginning.bootstrap", "_at_an_end", "_submitting.submit", "_making.init", "within", "_once",

@@ -20,10 +20,11 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType, TracebackType
 from typing import Any
 
-from torchspan._base.boundaries import Failures
+from torchspan._base.boundaries import ErrorBoundary, Failures
 from torchspan._base.logs import Log
 
 logger = Log("torchspan")
+_FAILED = ErrorBoundary("An import is not observed.")
 
 Undo = Callable[[], None]
 Around = Callable[[], AbstractContextManager[None]]
@@ -55,13 +56,13 @@ class AroundImport:
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`. What the finders behind this one find, with its loader's body wrapped."""
-        around = self.around(fullname)
+        around = _FAILED.attempt(self.around, fullname)
         if around is None:
             return None
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
-                _wrap_loader(spec, around)
+                _FAILED.attempt(_wrap_loader, spec, around)
                 return spec
         return None
 
