@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make failing-calls`: lets each call of torchspan's functions fail, one in each try, and records what was different.
 
-The scripts are those of tests/failing/scripts.py. Two processes share the tries, and a third one has the script that mostly waits. The results are in tools/failing_calls_tested.json, and
-`make docs` puts them into docs/explanation/faults.md. With arguments it runs these scripts alone. From a clean
-checkout, with a record of all of them, it replaces their results in it.
+The scripts are those of tests/failing/scripts.py. Two processes share the tries, and a third one has the script that mostly waits. The
+results are in tools/failing_calls_tested.json, and `make docs` puts them into docs/explanation/faults.md. With arguments it runs these
+scripts alone. From a clean checkout, with a record of all of them, it replaces their results in it.
 """
 
 import json
