@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from support.engines import extend
 from support.tree import named
 from torchspan import phase
-from torchspan.engine import DETACHED, Engine
+from torchspan.engine import DETACHED, Engine, processor_time
 from torchspan.writer import SpanWriter
 
 THREAD, PROCESS = "torchspan.cpu.thread_time", "torchspan.cpu.process_time"
@@ -80,8 +81,12 @@ def test_a_child_that_was_waited_for_counts_for_the_process(of):
     assert process >= BUSY_S * 0.9
 
 
-def test_less_than_a_millisecond_is_not_written(of):
-    assert of(phase.BUILD_ENGINE, lambda: None)[:2] == (None, None)
+@pytest.mark.parametrize(("work_ns", "written"), [(999_999, (None, None)), (1_000_000, (0.001, 0.001))])
+def test_less_than_a_millisecond_is_not_written(of, monkeypatch, work_ns, written):
+    times_ns = iter([0, 0, work_ns, work_ns])
+    clocks = SimpleNamespace(thread_time_ns=times_ns.__next__, process_time_ns=times_ns.__next__)
+    monkeypatch.setattr(processor_time, "time", clocks)
+    assert of(phase.BUILD_ENGINE, lambda: None)[:2] == written
 
 
 def test_frequent_work_is_not_measured(of):

@@ -159,8 +159,7 @@ class RunFileProcessor(SpanProcessor):
             self._write(self._encoder.encode(span, events=events))
             return
         texts = kept_back.texts if kept_back.texts and self._may_have_texts() else {}
-        additions = {**_ancestors(around), **texts}
-        encoded = self._encoder.encode(span, additions, events)
+        encoded = self._encoder.encode(span, {**_ancestors(around), **texts}, events)
         if span.name in _RUNS and not _is_announced(span):
             self._waiting.append((encoded, 1))
             self._write_soon()

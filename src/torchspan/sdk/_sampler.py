@@ -63,7 +63,7 @@ class TorchspanSampler(Sampler):
     ) -> SamplingResult:
         """See `opentelemetry.sdk.trace.sampling.Sampler`."""
         try:
-            return self._decision(parent_context, trace_id, attributes)
+            return self._decide(parent_context, trace_id, attributes)
         except Exception as error:
             if not self._has_warned:
                 self._has_warned = True
@@ -72,10 +72,8 @@ class TorchspanSampler(Sampler):
                 )
             return SamplingResult(Decision.RECORD_AND_SAMPLE)
 
-    def _decision(
-        self, parent_context: Context | None, trace_id: int, attributes: Mapping[str, Any] | None
-    ) -> SamplingResult:
-        context = context_api.get_current() if parent_context is None else parent_context
+    def _decide(self, around: Context | None, trace_id: int, attributes: Mapping[str, Any] | None) -> SamplingResult:
+        context = context_api.get_current() if around is None else around
         kept = context.get(KEPT)
         parent = trace.get_current_span(context).get_span_context()
         if isinstance(kept, Kept):
