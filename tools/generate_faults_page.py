@@ -72,7 +72,8 @@ SOAK = """\
 
 `make soak` runs the same program twice, with torchspan and without it, in lock-step: at least 100 compilations by `torch.compile`, 30 by
 Torch-TensorRT, 2,000,000 runs, 20,000 trees of events and 500 forks. The provider is exchanged every minute. What each side takes in the last
-tenth of the rounds is compared with what it took in the first. At the end, every name of other packages is bound as before.
+tenth of the rounds is compared with what it took in the first; the time of a run is that of the fastest round, because a machine can be slow
+for a minute. At the end, every name of other packages is bound as before.
 """
 
 
@@ -146,7 +147,10 @@ def _soak(result):
     yield f"Last run: {recorded_on(result)}, {result['rounds']} rounds in {result['minutes']:.0f} minutes.\n"
     yield "| | Without torchspan | With torchspan |"
     yield "|---|---|---|"
-    for key, name in (("memory", "memory, last rounds / first"), ("run_s", "time of a run, last / first")):
+    for key, name in (
+        ("memory", "memory, last rounds / first"),
+        ("run_s", "time of a run, last / first"),
+    ):
         ratios = result["ratios"][key]
         yield f"| {name} | {ratios['bare']:.4f} | {ratios['traced']:.4f} |"
     for key, (before, after) in result["counts"].items():

@@ -29,15 +29,27 @@ def test_every_name_is_bound_as_before_once_torchspan_is_uninstrumented(sides):
     assert names == []
 
 
-def test_a_growing_side_crosses_the_limits():
-    def side(memory, objects):
-        samples = [
-            {"memory": memory(n), "run_s": 1.0, "threads": 1, "descriptors": 5, "objects": objects(n)}
-            for n in range(105)
-        ]
-        return type("Side", (), {"samples": samples, "median": soak.Side.median, "most": soak.Side.most})()
+def side(*, memory=lambda _n: 100, run_s=lambda _n: 1.0, objects=lambda _n: 7):
+    """One with 105 rounds; each argument has the number of a round."""
+    samples = [
+        {"memory": memory(n), "run_s": run_s(n), "threads": 1, "descriptors": 5, "objects": objects(n)}
+        for n in range(105)
+    ]
+    return type("Side", (), {"samples": samples, "most": soak.Side.most})()
 
-    steady, growing = side(lambda _n: 100, lambda _n: 7), side(lambda n: 100 + n, lambda n: n)
+
+def test_a_machine_that_is_slow_at_the_end_crosses_no_limit():
+    slow = side(run_s=lambda n: 1.75 if n > 90 and n != 97 else 1.0)
+    assert soak.compared(side(), slow, [])[1] == []
+
+
+def test_a_side_that_becomes_slower_crosses_the_limit():
+    slower = side(run_s=lambda n: 1 + n / 1000)
+    assert soak.compared(side(), slower, [])[1] == ["run_s: 1.090 with torchspan, 1.000 without it"]
+
+
+def test_a_growing_side_crosses_the_limits():
+    steady, growing = side(), side(memory=lambda n: 100 + n, objects=lambda n: n)
     assert soak.compared(steady, steady, [])[1] == []
     assert soak.compared(steady, growing, ["threading.Thread.start"])[1] == [
         "a name is not as before: threading.Thread.start",
