@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "torchspan"
 
 LIMITS = {
-    "lines of code": 36_720,
+    "lines of code": 36_731,
     "files": 386,
     "lines of the longest function": 60,
     "vague words in 1,000 lines": 20,

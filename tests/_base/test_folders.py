@@ -7,6 +7,7 @@ import stat
 
 import pytest
 
+from torchspan._files import folders
 from torchspan._files.folders import open_folder
 
 pytestmark = pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="the system opens no folders")
@@ -155,3 +156,25 @@ def test_a_file_that_is_made_while_it_is_removed_does_not_keep_it(folder, place,
     monkeypatch.setattr(os, "rmdir", made_before)
     folder.remove(OWN)
     assert not place.exists()
+
+
+@pytest.mark.parametrize("function", ["Descriptor", "is_own"])
+def test_a_folder_that_could_not_be_opened_leaves_no_descriptor(place, monkeypatch, function):
+    monkeypatch.setattr(folders, function, failing)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(MemoryError):
+        open_folder(str(place))
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_file_that_could_not_be_opened_leaves_no_descriptor(folder, monkeypatch):
+    folder.write("file", b"")
+    monkeypatch.setattr(folders, "is_own", failing)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(MemoryError):
+        folder.read("file", 1)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def failing(*_arguments):
+    raise MemoryError

@@ -10,6 +10,7 @@ import textwrap
 import pytest
 
 from torchspan._files.folders import open_folder
+from torchspan._launched import faults
 from torchspan._launched.crash import Crash, read_crash, read_crashes
 
 BEGIN = """
@@ -336,3 +337,16 @@ def test_files_that_are_missing_and_other_files_are_not_crashes(tmp_path):
     folder = open_folder(str(tmp_path))
     assert read_crash(folder, 7) is None
     assert read_crashes(folder) == []
+
+
+def test_a_file_for_crashes_that_could_not_be_opened_leaves_no_descriptor(tmp_path, monkeypatch):
+    def failing(_opened):
+        raise MemoryError
+
+    folder = open_folder(str(tmp_path))
+    monkeypatch.setattr(faults, "Descriptor", failing)
+    monkeypatch.setattr(faults.faulthandler, "is_enabled", lambda: False)  # pytest has enabled it
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(MemoryError):
+        faults.catch_crashes(folder)
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -47,10 +47,13 @@ class Folder:
     def open(self, name: str, flags: int) -> int:
         """A descriptor of a regular file of this user's. A file that is made is private to its owner. Raises OSError."""
         opened = os.open(name, flags | CAREFULLY, PRIVATE, dir_fd=self.number)
-        status = os.fstat(opened)
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not is_own(status, self.path):
+        try:
+            status = os.fstat(opened)
+            if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not is_own(status, self.path):
+                raise refused(name, "is not a regular file of this user, or has a second name (a hard link)")
+        except BaseException:
             os.close(opened)
-            raise refused(name, "is not a regular file of this user, or has a second name (a hard link)")
+            raise
         return opened
 
     def read(self, name: str, limit: int) -> bytes:
@@ -117,10 +120,13 @@ class Folder:
 
     def _opened(self) -> Descriptor:
         opened = os.open(self.path, os.O_RDONLY | CAREFULLY | getattr(os, "O_DIRECTORY", 0))
-        if not is_own(os.fstat(opened), self.path):
+        try:
+            if not is_own(os.fstat(opened), self.path):
+                raise refused(self.path, "belongs to another user")
+            return Descriptor(opened)
+        except BaseException:
             os.close(opened)
-            raise refused(self.path, "belongs to another user")
-        return Descriptor(opened)
+            raise
 
 
 def open_folder(path: str) -> Folder:

@@ -85,7 +85,12 @@ class _Catcher:
 
     def _open(self) -> bool:
         try:
-            file = Descriptor(self._folder.open(_name(), os.O_WRONLY | os.O_CREAT | os.O_APPEND))
+            opened = self._folder.open(_name(), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            try:
+                file = Descriptor(opened)
+            except BaseException:
+                os.close(opened)
+                raise
         except OSError:
             return False
         try:
