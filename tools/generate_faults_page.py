@@ -147,10 +147,7 @@ def _soak(result):
     yield f"Last run: {recorded_on(result)}, {result['rounds']} rounds in {result['minutes']:.0f} minutes.\n"
     yield "| | Without torchspan | With torchspan |"
     yield "|---|---|---|"
-    for key, name in (
-        ("memory", "memory, last rounds / first"),
-        ("run_s", "time of a run, last / first"),
-    ):
+    for key, name in (("memory", "memory, last rounds / first"), ("run_s", "time of a run, last / first")):
         ratios = result["ratios"][key]
         yield f"| {name} | {ratios['bare']:.4f} | {ratios['traced']:.4f} |"
     for key, (before, after) in result["counts"].items():
