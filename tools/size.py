@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "torchspan"
 
 LIMITS = {
-    "lines of code": 36_731,
+    "lines of code": 37_115,
     "files": 386,
     "lines of the longest function": 60,
     "vague words in 1,000 lines": 20,
@@ -28,7 +28,8 @@ LIMITS = {
 }
 """What the package may have at most. Lines of code are without docstrings, comments and blank lines.
 
-480 of them are repairs of what the failing calls and the table of faults have shown.
+480 of them are repairs of what the failing calls and the table of faults have shown; 400 more are for what outside readings found
+(hangs, lost spans, false sentences and remedies).
 """
 
 VAGUE = frozenset({"each", "found", "given", "held", "made", "known"})
