@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time of some work in parts: each moment belongs to one stage, and the parts add up to the whole."""
+"""The time of some work in parts: each has the time in which its spans ran and nothing inside them did."""
 
 import itertools
 import random
@@ -7,6 +7,7 @@ import random
 import pytest
 
 from torchspan import semconv
+from torchspan.answers._stages import covered_ns
 from torchspan.comparison._times import time_parts
 from torchspan.traces import Span, trees
 
@@ -26,6 +27,16 @@ def parts(*spans):
     return {" > ".join(path) or "itself": ns for path, ns in time_parts(trace.roots).items() if ns}
 
 
+def moments(node):
+    """Each nanosecond in which a span was open."""
+    return set(range(node.span.start_ns, node.span.end_ns))
+
+
+def top_of(node):
+    """The root above a node."""
+    return node if node.parent is None else top_of(node.parent)
+
+
 def test_a_moment_belongs_to_the_innermost_stage():
     top = span("torch_tensorrt.compile", 0, 100)
     lower = span("torch_tensorrt.lower", 10, 50, top)
@@ -34,11 +45,11 @@ def test_a_moment_belongs_to_the_innermost_stage():
     }  # fmt: skip
 
 
-def test_where_threads_overlap_time_is_counted_once_for_the_deepest_then_the_last():
+def test_stages_that_run_at_the_same_time_have_their_whole_times():
     top = span("torch_tensorrt.compile", 0, 100)
     first, second = span("first", 0, 60, top), span("second", 40, 100, top)
-    assert parts(top, first, second) == {"first": 40, "second": 60}
-    assert parts(top, first, second, span("inside", 30, 60, first)) == {"first": 30, "first > inside": 30, "second": 40}
+    assert parts(top, first, second) == {"first": 60, "second": 60}
+    assert parts(top, first, second, span("inside", 30, 60, first)) == {"first": 30, "first > inside": 30, "second": 60}
 
 
 def test_what_outlives_the_work_counts_as_long_as_the_work():
@@ -70,15 +81,23 @@ def test_a_clock_that_was_set_back_and_empty_spans_take_no_time():
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_parts_of_any_tree_add_up_to_the_time_in_which_the_work_was_open(seed):
+def test_the_parts_of_any_tree_are_moments_without_what_is_inside_and_cover_the_whole(seed):
     chance = random.Random(seed)
     spans = [span("top", *sorted(chance.sample(range(1_000), 2))) for _ in range(chance.randint(1, 3))]
     tops = [(top.start_ns, top.end_ns) for top in spans]
     for number in range(chance.randint(0, 60)):
         spans.append(span(f"s{number % 7}", chance.randint(0, 1_000), chance.randint(0, 1_000), chance.choice(spans)))
-    covered = len({moment for start, end in tops for moment in range(start, end)})
-    (trace,) = trees(spans)
-    assert sum(time_parts(trace.roots).values()) == covered
+    traces = trees(spans)
+    nodes = [node for trace in traces for node in trace.nodes()]
+    expected = dict.fromkeys((node.span.name for node in nodes), 0)
+    for node in nodes:
+        inside = {moment for child in node.children for moment in moments(child)}
+        expected[node.span.name] += len((moments(node) & moments(top_of(node))) - inside)
+    found = dict.fromkeys(expected, 0)
+    for path, ns in time_parts(top for trace in traces for top in trace.roots).items():
+        found[path[-1] if path else "top"] += ns
+    assert found == expected
+    assert covered_ns(nodes) == len({moment for start, end in tops for moment in range(start, end)})
 
 
 def test_a_chain_of_ten_thousand_spans_has_paths_of_bounded_length():

@@ -14,7 +14,7 @@ from torchspan.answers._wording import listed, words
 from torchspan.answers.compile_phases import COMPILE_PHASES, compile_phase
 from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import duration, plural, share
-from torchspan.traces import Node, UnfinishedSpan, at_or_below
+from torchspan.traces import Node, UnfinishedSpan, at_or_below, length_ns, own_intervals, union
 
 _WAIT_FOR_WORKERS = "async_compile.wait"
 """PyTorch's name of the phase in which a frame waits for its compile workers (torch/_inductor/async_compile.py)."""
@@ -89,13 +89,9 @@ def _advice(name: str) -> str:
 def covered_ns(nodes: Iterable[Node]) -> int:
     """Nanoseconds in which at least one of the roots among the nodes ran, without what the stand-in for a GPU did."""
     every = list(nodes)
-    among = {id(node) for node in every}
     left_out = at_or_below(every, lambda node: node.is_stand_in)
-    total, reached = 0, 0
-    for root in sorted((node for node in every if id(node.parent) not in among), key=lambda node: node.span.start_ns):
-        total += max(root.span.end_ns - max(root.span.start_ns, reached), 0)
-        reached = max(reached, root.span.end_ns)
-    return total - sum(node.self_ns() for node in every if id(node) in left_out)
+    own = own_intervals(every)
+    return length_ns(union(moments for node in every if id(node) not in left_out for moments in own[id(node)]))
 
 
 def _longest(rows: dict[str, StepRows]) -> list[StepRows]:
@@ -104,6 +100,7 @@ def _longest(rows: dict[str, StepRows]) -> list[StepRows]:
 
 def _sums(nodes: list[Node]) -> tuple[dict[str, StepRows], dict[str, StepRows]]:
     """The stages by name, of the work and in compile workers."""
+    own = own_intervals(nodes)
     left_out = at_or_below(nodes, lambda node: node.is_stand_in)
     in_workers = at_or_below(nodes, lambda node: node.span.name == phase.COMPILE_WORKER.name)
     work: dict[str, StepRows] = {}
@@ -111,9 +108,9 @@ def _sums(nodes: list[Node]) -> tuple[dict[str, StepRows], dict[str, StepRows]]:
     for node in nodes:
         if id(node) in in_workers:
             if node.span.name != phase.COMPILE_WORKER.name or not node.children:
-                _add(workers, StepRows(_labels.short(node.span), 1, node.self_ns()))
+                _add(workers, StepRows(_labels.short(node.span), 1, length_ns(own[id(node)])))
         elif id(node) not in left_out and not is_wait(node):
-            for piece in _pieces(node):
+            for piece in _pieces(node, length_ns(own[id(node)])):
                 _add(work, piece)
     return work, workers
 
@@ -128,9 +125,8 @@ def is_wait(node: Node) -> bool:
     return node.span.name == phase.COMPILE_WAIT.name or _labels.short(node.span) == _WAIT_FOR_WORKERS
 
 
-def _pieces(node: Node) -> Iterator[StepRows]:
-    """The span's own time, divided into the steps that it names and the rest."""
-    own = node.self_ns()
+def _pieces(node: Node, own: int) -> Iterator[StepRows]:
+    """The span's own time in nanoseconds, divided into the steps that it names and the rest."""
     running = node.span.running if isinstance(node.span, UnfinishedSpan) else None
     if running is not None:
         ns = min(running.for_ns, own)

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchspan import phase, semconv
 from torchspan.answers._attributes import number
 from torchspan.answers.lines import Line, Style, broken
 from torchspan.answers.units import plural
-from torchspan.traces import Node, Run, Span
+from torchspan.traces import Interval, Node, Run, Span, length_ns, union
 
 _IMPORTS, _BUILDS, _OTHER = "imports", "builds", "other compilation"
 _KINDS = (_IMPORTS, _BUILDS, _OTHER)
@@ -22,7 +22,6 @@ _MOST_S = 2.0**32
 _NOTABLE = 1.01
 """How many times as long as the time that is left for it a sum is that the line mentions."""
 
-_Interval = tuple[int, int]
 _Thread = tuple[object, object]
 """Process and thread; the thread is None for the main thread."""
 
@@ -100,13 +99,13 @@ class TimeSplit:
         return texts
 
 
-def _split(intervals: Mapping[str, list[_Interval]]) -> dict[str, int]:
+def _split(intervals: Mapping[str, list[Interval]]) -> dict[str, int]:
     """Nanoseconds of each kind of work in one thread."""
-    taken: list[_Interval] = []
+    taken: list[Interval] = []
     parts_ns, taken_ns = {}, 0
     for kind in _KINDS:
-        taken = _union([*taken, *intervals.get(kind, [])])
-        parts_ns[kind] = _length(taken) - taken_ns
+        taken = union([*taken, *intervals.get(kind, [])])
+        parts_ns[kind] = length_ns(taken) - taken_ns
         taken_ns += parts_ns[kind]
     return parts_ns
 
@@ -117,9 +116,9 @@ def _main_thread(run: Run, threads: Collection[_Thread]) -> _Thread:
     return main if main in threads else next((thread for thread in threads if thread[1] is None), main)
 
 
-def _by_thread(run: Run) -> dict[_Thread, dict[str, list[_Interval]]]:
+def _by_thread(run: Run) -> dict[_Thread, dict[str, list[Interval]]]:
     """Intervals of each kind of work in each thread, inside the run."""
-    result: dict[_Thread, dict[str, list[_Interval]]] = defaultdict(lambda: defaultdict(list))
+    result: dict[_Thread, dict[str, list[Interval]]] = defaultdict(lambda: defaultdict(list))
     for member in run.members:
         threads: dict[int, _Thread] = {}
         for node in member.nodes():
@@ -151,24 +150,9 @@ def _kind(span: Span) -> str:
     return _OTHER if span.attributes.get(semconv.KEEP) is True and span.name not in _NOT_WORK else ""
 
 
-def _clipped(span: Span, run: Span) -> _Interval:
+def _clipped(span: Span, run: Span) -> Interval:
     start = min(max(span.start_ns, run.start_ns), run.end_ns)
     return start, max(min(span.end_ns, run.end_ns), start)
-
-
-def _union(intervals: Iterable[_Interval]) -> list[_Interval]:
-    """The same moments as intervals that do not overlap."""
-    union: list[_Interval] = []
-    for start, end in sorted(intervals):
-        if union and start <= union[-1][1]:
-            union[-1] = (union[-1][0], max(union[-1][1], end))
-        else:
-            union.append((start, end))
-    return union
-
-
-def _length(intervals: Sequence[_Interval]) -> int:
-    return sum(end - start for start, end in intervals)
 
 
 def _text(name: str, whole_s: float, parts: Mapping[str, float]) -> str:

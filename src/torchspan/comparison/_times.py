@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time of a compilation on both sides: the whole and its parts, which add up to it, each with what can be said of the difference."""
+"""The time of a compilation on both sides: the whole and its parts, each with what can be said of the difference."""
 
 from __future__ import annotations
 
 import dataclasses
-import heapq
 import math
 import statistics
 from collections import defaultdict
@@ -17,7 +16,7 @@ from torchspan.answers._attributes import number, strings
 from torchspan.answers._compiled import Compiled
 from torchspan.answers.units import plural
 from torchspan.comparison._exact_test import FEWEST, LEVEL, after_holm, p_value, ratio_interval
-from torchspan.traces import Node, Span, at_or_below
+from torchspan.traces import Node, Span, at_or_below, length_ns, own_intervals
 
 Path = tuple[str, ...]
 """The stages around a part, outermost first, without the work itself; empty for what is in no stage."""
@@ -25,15 +24,12 @@ Path = tuple[str, ...]
 _CONVERSIONS = frozenset(row.name for row in phase.CONVERSIONS)
 _DEEPEST = 64
 """Stages of a path. What lies deeper belongs to the last one."""
-_Event = tuple[int, bool, int]
-"""A moment, whether a span starts, and the span's position."""
 
 
 def time_parts(tops: Iterable[Node]) -> dict[Path, int]:
-    """Nanoseconds of each part of some work, which add up to the time in which one of its spans was open.
+    """Nanoseconds of each part of some work: the time in which its spans ran and nothing inside them did.
 
-    A moment belongs to the innermost span that is open, of several threads to the one that lies deepest, then to the one that started
-    last. What the stand-in for a GPU did is left out.
+    They add up to the time of the work, unless several ran at the same time. What the stand-in for a GPU did is left out.
 
     Args:
         tops: The outermost spans of the work.
@@ -42,22 +38,21 @@ def time_parts(tops: Iterable[Node]) -> dict[Path, int]:
         The parts by the stages around them: equal stages in one place are one part, engines distinguished by `engine_key`.
     """
     every: list[Node] = []
-    paths: list[Path] = []
-    depths: list[int] = []
-    positions: dict[int, int] = {}
+    paths: dict[int, Path] = {}
     for top in tops:
+        paths[id(top)] = ()
         for node in top.below():
-            above = positions.get(id(node.parent)) if node is not top else None
-            positions[id(node)] = len(every)
             every.append(node)
-            depths.append(0 if above is None else depths[above] + 1)
-            around = () if above is None else paths[above]
-            paths.append(around if depths[-1] == 0 or len(around) == _DEEPEST else (*around, _stage(node.span)))
+            if node is not top:
+                around = paths[id(node.parent)]
+                paths[id(node)] = around if len(around) == _DEEPEST else (*around, _stage(node.span))
     parts: defaultdict[Path, int] = defaultdict(int)
     left_out = at_or_below(every, lambda node: node.is_stand_in)
-    for node, path, own_ns in zip(every, paths, _own_ns(every, depths), strict=True):
+    own = own_intervals(every)
+    for node in every:
+        own_ns = length_ns(own[id(node)])
         if own_ns and id(node) not in left_out:
-            _add_steps(parts, path, node.span, own_ns)
+            _add_steps(parts, paths[id(node)], node.span, own_ns)
     return dict(parts)
 
 
@@ -81,30 +76,6 @@ def _add_steps(parts: defaultdict[Path, int], path: Path, span: Span, own_ns: in
         inside = (*path, step.name)
         parts[inside] += step.ns
     parts[path] += rest_ns
-
-
-def _own_ns(nodes: Sequence[Node], depths: Sequence[int]) -> list[int]:
-    """Nanoseconds of each node in which it is the innermost one. A moment outside of every outermost node belongs to none."""
-    own = [0] * len(nodes)
-    events: list[_Event] = []
-    for position, node in enumerate(nodes):
-        if node.span.end_ns > node.span.start_ns:
-            events += [(node.span.start_ns, True, position), (node.span.end_ns, False, position)]
-    events.sort()
-    is_open = [False] * len(nodes)
-    innermost: list[tuple[int, int, int]] = []
-    tops, reached = 0, 0
-    for moment, starts, position in events:
-        while innermost and not is_open[innermost[0][2]]:
-            heapq.heappop(innermost)
-        if tops and innermost:
-            own[innermost[0][2]] += moment - reached
-        reached = moment
-        is_open[position] = starts
-        tops += (1 if starts else -1) if depths[position] == 0 else 0
-        if starts:
-            heapq.heappush(innermost, (-depths[position], -nodes[position].span.start_ns, position))
-    return own
 
 
 # --- both sides -----------------------------------------------------------------------------------------------------
@@ -157,10 +128,11 @@ class PairTimes:
 
     def __init__(self, base: Sequence[Compiled], new: Sequence[Compiled]) -> None:
         self._base, self._new = ([time_parts(work.nodes) for work in side] for side in (base, new))
-        self._base_median, self._new_median = _median(self._base), _median(self._new)
+        wholes = [[work.ns / 1e9 for work in side] for side in (base, new)]
+        self._base_median, self._new_median = map(_median, wholes)
         paths = dict.fromkeys(path for run in (*self._base, *self._new) for path in run)
         self._paths = list(paths)
-        self.whole = tested(self.row((), self._paths))
+        self.whole = tested(self._row((), *wholes))
         medians = base[self._base_median], new[self._new_median]
         self.processor_s = [sum(_processor_s(work)) for work in medians]
 
@@ -174,17 +146,20 @@ class PairTimes:
         base, new = (
             [sum(run.get(path, 0) for path in paths) / 1e9 for run in side] for side in (self._base, self._new)
         )
+        return self._row(name, base, new)
+
+    def _row(self, name: Path, base: Sequence[float], new: Sequence[float]) -> TimeRow:
         return TimeRow(name, base[self._base_median], new[self._new_median], tuple(base), tuple(new))
 
     def shown_parts(self) -> list[TimeRow]:
         """The parts that differ most between the two median runs, and the rest, which makes at most 5 % of the difference.
 
-        They add up to the difference of the whole. What only one of the runs has is one part with everything inside it. No part is
+        They add up to the difference of the whole, unless several ran at the same time. What only one of the runs has is one part with everything inside it. No part is
         shown if none differs by a millisecond.
         """
         parts = self._compared_parts()
         rows = sorted((self.row(*part) for part in parts.items()), key=lambda row: -abs(row.difference_s))
-        left_s = self.whole.difference_s
+        left_s = sum(row.difference_s for row in rows)
         shown: list[TimeRow] = []
         for row in rows[:_MOST_PARTS]:
             is_enough = abs(left_s) <= max(_REST * abs(self.whole.difference_s), _NOTHING_S)
@@ -226,9 +201,8 @@ def tested(row: TimeRow) -> TimeRow:
     return dataclasses.replace(row, p=p_value(row.base_runs_s, row.new_runs_s), ratio=ratio_interval(*positive))
 
 
-def _median(runs: Sequence[dict[Path, int]]) -> int:
-    """The position of the run whose whole is the median; the lower of two."""
-    wholes = [sum(run.values()) for run in runs]
+def _median(wholes: Sequence[float]) -> int:
+    """The position of the median; the lower of two."""
     return wholes.index(statistics.median_low(wholes))
 
 

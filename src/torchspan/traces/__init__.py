@@ -14,20 +14,21 @@ Reading files needs neither the OpenTelemetry SDK nor torch.
 """
 
 # In the direction of the data: `_input` (files to documents) -> `_otlp` (documents to spans) -> `_read` (several files as one)
-# -> `_unfinished` (spans that did not end) -> `_tree` (spans to trees) -> `_runs` (traces of one `torchspan run`). `_search`
-# answers questions by name. `_strings` finds every distinct string of files.
+# -> `_unfinished` (spans that did not end) -> `_tree` (spans to trees) -> `_run_traces` (traces of one `torchspan run`).
+# `_strings` finds every distinct string of files.
 
 from torchspan.traces._fields import Part
 from torchspan.traces._file_spans import Attributes, Link, Running, Span, SpanEvent, UnfinishedSpan
 from torchspan.traces._read import FileContent, Problem, Searchable, SpanNotFoundError, TraceFile, read
 from torchspan.traces._run_traces import Run, by_run
 from torchspan.traces._strings import FileStrings, Place, strings
-from torchspan.traces._tree import Node, Trace, at_or_below, trees
+from torchspan.traces._tree import Interval, Node, Trace, at_or_below, length_ns, own_intervals, trees, union
 
 __all__ = [
     "Attributes",
     "FileContent",
     "FileStrings",
+    "Interval",
     "Link",
     "Node",
     "Part",
@@ -44,7 +45,10 @@ __all__ = [
     "UnfinishedSpan",
     "at_or_below",
     "by_run",
+    "length_ns",
+    "own_intervals",
     "read",
     "strings",
     "trees",
+    "union",
 ]

@@ -14,6 +14,9 @@ from torchspan import semconv
 from torchspan.traces._file_spans import Span, UnfinishedSpan
 from torchspan.traces._unfinished import lasting, settled
 
+Interval = tuple[int, int]
+"""Start and end, in nanoseconds since 1970."""
+
 
 @dataclass(eq=False, repr=False)
 class Node:
@@ -55,16 +58,27 @@ class Node:
         Returns:
             Nanoseconds.
         """
-        if not self.children:
-            return self.span.duration_ns
-        covered, reached = 0, self.span.start_ns
+        return length_ns(self.own_intervals(self.span.start_ns, self.span.end_ns))
+
+    def own_intervals(self, begin_ns: int, end_ns: int) -> list[Interval]:
+        """The moments in which the span ran and none of its children did.
+
+        Args:
+            begin_ns: What was before is left out, in nanoseconds since 1970.
+            end_ns: What came after is left out.
+
+        Returns:
+            Intervals that do not overlap, in their order.
+        """
+        own: list[Interval] = []
+        reached, end_ns = max(self.span.start_ns, begin_ns), min(self.span.end_ns, end_ns)
         for child in self.children:  # by start
-            start = max(child.span.start_ns, reached)
-            end = min(child.span.end_ns, self.span.end_ns)
-            if end > start:
-                covered += end - start
-                reached = end
-        return max(self.span.duration_ns - covered, 0)
+            start = min(child.span.start_ns, end_ns)
+            if child.span.end_ns > child.span.start_ns:
+                if start > reached:
+                    own.append((reached, start))
+                reached = max(reached, child.span.end_ns)
+        return [*own, (reached, end_ns)] if reached < end_ns else own
 
 
 @dataclass(repr=False)
@@ -124,6 +138,39 @@ def at_or_below(nodes: Iterable[Node], is_meant: Callable[[Node], bool]) -> set[
         if id(node.parent) in seen or is_meant(node):
             seen.add(id(node))
     return seen
+
+
+def own_intervals(nodes: Iterable[Node]) -> dict[int, list[Interval]]:
+    """The moments in which each node ran and none of its children did.
+
+    Args:
+        nodes: The nodes, each after its parent. What a node did after the outermost one around it had ended is left out.
+
+    Returns:
+        `id(node)` of each node -> its moments.
+    """
+    limits: dict[int, Interval] = {}
+    own: dict[int, list[Interval]] = {}
+    for node in nodes:
+        limit = limits[id(node)] = limits.get(id(node.parent), (node.span.start_ns, node.span.end_ns))
+        own[id(node)] = node.own_intervals(*limit)
+    return own
+
+
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+    """The same moments as intervals that do not overlap, in their order."""
+    united: list[Interval] = []
+    for start, end in sorted(intervals):
+        if united and start <= united[-1][1]:
+            united[-1] = (united[-1][0], max(united[-1][1], end))
+        else:
+            united.append((start, end))
+    return united
+
+
+def length_ns(intervals: Iterable[Interval]) -> int:
+    """The sum of their lengths, in nanoseconds."""
+    return sum(end - start for start, end in intervals)
 
 
 def trees(spans: Iterable[Span]) -> list[Trace]:
