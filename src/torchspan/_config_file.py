@@ -81,7 +81,7 @@ def read(path: str) -> InstrumentationNode | None:
 
     The schema of the file is not checked: OpenTelemetry does so, and takes half a second for it.
 
-    Raises UnreadableError where there is no such file, where it is not YAML or JSON, and without the package that OpenTelemetry
+    Raises UnreadableFileError where there is no such file, where it is not YAML or JSON, and without the package that OpenTelemetry
     reads it with.
     """
     if not _is_installed():

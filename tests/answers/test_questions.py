@@ -132,7 +132,7 @@ def first_lines(ran):
 
 
 OF_TORCH_COMPILE = {
-    "how often was it compiled, and with which outcome?": "forward app.py:13 \N{MULTIPLICATION SIGN}5 T compiled",
+    "how often was it compiled, and with which outcome?": "forward app.py:13 \N{MULTIPLICATION SIGN}4 T compiled, 1 more after breaks",
     "why was it compiled again, and what avoids that?": (
         "Recompiled: size of argument x, axis 0 (16, then 6): torch._dynamo.mark_dynamic(x, 0)"
     ),
@@ -216,7 +216,8 @@ def show(file, monkeypatch, encoding):
 
 def test_the_figures_of_the_table_are_those_of_the_programs_own_clock_and_of_dynamos_counters(training):
     row = next(row for row in answers.read(training.file).answers.compiled if row.name == "forward")
-    assert row.count == training.truth["frames"] == 5
+    assert training.truth["frames"] == 5
+    assert (row.count, row.outcome) == (4, "compiled, 1 more after breaks")
     breaks = [finding for finding in row.findings if isinstance(finding, answers.Break)]
     assert sum(graph_break.count for graph_break in breaks) == training.truth["breaks"] == 2
     assert 0.8 * training.truth["clock_s"] < row.ns / 1e9 < training.truth["clock_s"]

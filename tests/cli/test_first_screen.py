@@ -123,7 +123,7 @@ def test_what_failed_and_limits_come_first_by_name_whatever_took_longest(run, sc
         screen()
         == """\
    what was compiled    times      time
-1  Broken                  ×1   1.00 ms
+1  Broken                  ×1   1.00 ms  failed
    RuntimeError in compile
 2  limited  model.py:30    ×1   10.0 ms  runs eagerly
    Recompile limit reached: size of argument x, axis 0 (4, then 7); calls with
@@ -216,8 +216,8 @@ def test_the_rest_of_a_function_belongs_to_the_function_in_which_its_graph_broke
         screen()
         == """\
    what was compiled    times      time
-1  forward  model.py:30    ×2    210 ms  compiled
-2  forward  model.py:10    ×3    102 ms  compiled
+1  forward  model.py:30    ×1    210 ms  compiled, 1 more after breaks
+2  forward  model.py:10    ×1    102 ms  compiled, 2 more after breaks
 """
     )
 
@@ -290,7 +290,7 @@ def test_how_a_frame_ended_is_one_or_two_words(run, screen, outcome, word):
 def test_the_rest_of_a_function_with_nothing_left_to_compile_has_no_word(run, screen):
     frame(run, "step", 12, 0, 5)
     frame(run, "torch_dynamo_resume_in_step_at_14", 14, 5, 6, {s.FRAME_OUTCOME: "skipped"})
-    assert screen().splitlines()[1] == "1  step  model.py:12    ×2   6.00 ms  compiled"
+    assert screen().splitlines()[1] == "1  step  model.py:12    ×1   6.00 ms  compiled"
 
 
 def test_how_much_runs_in_tensorrt_is_the_outcome_also_below_a_frame(run, screen):
@@ -374,7 +374,7 @@ def test_a_request_that_failed_around_its_compilation_has_a_row_too(run, screen)
     frame(run, "step", 12, 0, 50, parent=request)
     run.end(request, 60)
     assert [line for line in screen().splitlines() if line[0].isdigit()] == [
-        "1  GET /predict         ×1   60.0 ms",
+        "1  GET /predict         ×1   60.0 ms  failed",
         "2  step  model.py:12    ×1   50.0 ms  compiled",
     ]
 
@@ -652,3 +652,9 @@ def test_more_rows_than_99_have_room_for_their_numbers(run, screen):
         "1   step_0  model.py:0        ×1    500 ms  compiled",
         "101 step_100  model.py:100    ×1    400 ms  compiled",
     )
+
+
+def test_a_recompilation_of_the_rest_of_a_function_says_from_which_line(run, screen):
+    frame(run, "f", 3, 0, 5)
+    frame(run, "torch_dynamo_resume_in_f_at_7", 7, 5, 6, again(7))
+    assert screen().splitlines()[2].strip() == "Recompiled in f from line 7: size of x, axis 0 (4, then 7):"

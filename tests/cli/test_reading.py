@@ -55,7 +55,6 @@ def test_foreign_json_among_the_lines_is_said(show):
         1,
         [WORK],
         (
-            "torchspan: FILE: line 2: OTLP metrics, not traces\n"
             "torchspan: FILE: line 3: JSON, but not OTLP (no resourceSpans)\n"
             "torchspan: FILE: line 4: JSON, but not OTLP (no resourceSpans)\n"
             "torchspan: FILE: line 5: not JSON\n"

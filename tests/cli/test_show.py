@@ -998,3 +998,25 @@ def test_a_file_whose_name_begins_with_a_hyphen_stands_behind_two(recording, she
     result = shell("show", "--", "-x.jsonl", "--svg")
     assert (result.returncode, result.stderr) == (0, "")
     assert "\nwork  " in result.stdout
+
+
+@pytest.mark.parametrize("options", [["--json"], ["--slowest", 3], ["--what-leaves"], ["--errors"]])
+def test_an_option_that_looks_at_every_part_takes_no_number(recording, torchspan, options):
+    recording.span("work", 0, 10)
+    status, out, err = torchspan("show", *options, recording.path, 1)
+    assert (status, out, err) == (2, "", f"torchspan show: {options[0]} looks at every part; leave out 1\n")
+
+
+def test_only_parts_that_are_shown_have_numbers(recording, torchspan):
+    recording.span("torch_tensorrt.compile", 0, 10)
+    recording.span("torchspan.import", 20, 30)
+    expected = (2, "", f"torchspan show: no part 2 in {recording.path}; it has part 1 alone\n")
+    assert torchspan("show", recording.path, 2) == expected
+    assert torchspan("show", "--all", recording.path, 2)[0] == 0
+
+
+def test_equal_lines_of_tensorrts_log_that_are_not_shown_are_counted(recording, shown):
+    line = {s.LOG_SEVERITY: "WARNING", s.LOG_MESSAGE: "no"}
+    recording.span("tensorrt.build_engine", 0, 10, events=[(s.LOG_EVENT, line)] * 5)
+    facts = [text.strip("│ ") for text in shown(recording.path).waterfalls.splitlines() if "TensorRT" in text]
+    assert facts == ["TensorRT warning: no · TensorRT warning: no · 3 more lines of TensorRT's log"]

@@ -249,3 +249,15 @@ def test_a_line_of_200000_escaped_quotes_that_never_closes_its_text_is_one_probl
         "",
         f"torchspan show: nothing readable in {path}: line 1: not JSON; expected OTLP JSON, as `torchspan run` writes it\n",
     )
+
+
+@pytest.mark.parametrize("value", [{"arrayValue": {"values": [{"stringValue": "7"}]}}, {"kvlistValue": {"values": []}}])
+@pytest.mark.parametrize("words", [[], ["--json"], ["--markdown"], ["--all"], ["--errors"]])
+def test_an_array_or_a_map_under_any_key_keeps_no_file_from_being_drawn(show, value, words):
+    attributes = [attribute(key, value) for key in semconv.ATTRIBUTES]
+    names = ["torch.compile_frame", "torch_tensorrt.compile", "tensorrt.build_engine", "torch_tensorrt.execute"]
+    spans = [span(number, 900, attributes, name=name) for number, name in enumerate(names, 1)]
+    run = span(900, name="torchspan.run", attributes=attributes)
+    resource = [text("torchspan.run.id", "1"), attribute("process.pid", value)]
+    status, out, err = show(run, *spans, resource=resource, words=words)
+    assert (status, "Traceback" in err, bool(out)) == (0, False, True)

@@ -661,3 +661,11 @@ def test_the_document_has_the_times_in_seconds_and_the_changes(write):
             }
         ],
     }
+
+
+def test_of_a_folder_only_files_of_traces_are_read(write):
+    folder = write("before/1.jsonl", ms=100).parent
+    for name in ("1.html", "1.inputs.json", "notes.txt"):
+        (folder / name).write_text("<html>\n", "utf-8")
+    after = write("after/1.jsonl", ms=100).parent
+    assert compare(folder, after).base.left_out == []

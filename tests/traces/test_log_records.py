@@ -175,7 +175,7 @@ def test_logs_without_what_makes_them_logs_have_no_effect(groups):
 
 def test_logs_that_are_not_a_list_are_a_problem():
     (problem,) = read({"resourceLogs": 3}).problems
-    assert problem.what == "OTLP logs, not traces"
+    assert problem.what == "JSON, but not OTLP (no resourceSpans)"
 
 
 def test_the_work_grows_in_proportion_to_records_and_to_spans_with_the_same_ids():

@@ -138,8 +138,9 @@ def test_ids_in_base64_are_not_read(file):
     )
 
 
-def test_metrics_are_called_metrics(file):
-    assert names(file('{"resourceMetrics": []}')) == ([], ["line 1: OTLP metrics, not traces"])
+@pytest.mark.parametrize("signal", ["resourceMetrics", "resourceProfiles"])
+def test_other_signals_of_a_collectors_file_are_passed_over(file, signal):
+    assert names(file(f'{{"{signal}": []}}')) == ([], [])
 
 
 def test_a_list_of_something_else_is_said(file):

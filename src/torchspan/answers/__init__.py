@@ -13,7 +13,7 @@ Reading files needs neither the OpenTelemetry SDK nor torch.
 
 # General layout, in the direction of the data: `torchspan.traces` (files to spans to trees) -> `whole_texts`, `printable_spans` (texts that can be
 # drawn) -> findings as data (`_kinds_of_answer`) by subject: `_frame_answer`, `_fallback_answer`, `_cache_answer`, `_error_answer`, `_limit_answer`,
-# `_stages`, `_operator_rows`, `_device_times`; `_compiled` (a row for everything that was compiled), `_time_split` -> lines: `_first_screen`, `_labels` and
+# `_stages`, `_operator_rows`, `_device_times`; `_compiled` (a row for everything that was compiled), `_time_split` -> lines: `first_screen`, `_labels` and
 # `_folded_rows` (what a line says and which there are), `_render` (lines of a given width), `drawing` (their order) -> `_report`.
 # `work_in_progress` says what runs in a program that has not ended, from a few spans.
 

@@ -30,7 +30,7 @@ from torchspan.answers._limit_answer import sizes
 from torchspan.answers._stages import covered_ns, stages
 from torchspan.answers.units import duration, source_line
 from torchspan.semconv.torch import FrameOutcome
-from torchspan.traces import Attributes, Node, Trace, UnfinishedSpan
+from torchspan.traces import Attributes, Node, Trace, UnfinishedSpan, at_or_below
 
 _FRAMES = (phase.COMPILE_FRAME, phase.COMPILE_BACKWARD)
 _EXPORTS = (phase.TRACE, phase.EXPORT, phase.EXPORT_DECOMPOSE)
@@ -71,9 +71,14 @@ class Compiled:
 
     @functools.cached_property
     def count(self) -> int:
-        """How often it was compiled; of other spans, how many there are."""
+        """How often it was compiled, without what is left of it after a graph break; of other spans, how many there are."""
         compilations = sum(node.span.name in _COUNTED for node in self.nodes)
-        return compilations or len(self.nodes)
+        return compilations - len(self._rests) or compilations or len(self.nodes)
+
+    @functools.cached_property
+    def _rests(self) -> list[Node]:
+        """The frames of what is left of a function after a graph break."""
+        return [node for node in self.nodes if _frame_answer.is_resumed(node.span.attributes)]
 
     @functools.cached_property
     def ns(self) -> int:
@@ -94,6 +99,11 @@ class Compiled:
         serving = sum(node.span.attributes.get(semconv.WHILE_SERVING) is True for node in self.nodes)
         waits = [f"{serving} while serving" if len(self.nodes) > 1 else "while serving"] if serving else []
         outcomes = list(dict.fromkeys(filter(None, map(_outcome, self.nodes))))
+        rests = [
+            node for node in self._rests if node.span.attributes.get(semconv.FRAME_OUTCOME) == FrameOutcome.COMPILED
+        ]
+        if rests and len(self._rests) < len(self.nodes):
+            outcomes.append(f"{len(rests)} more after breaks")
         more = ["…"] if len(outcomes) > _MOST_OUTCOMES else []
         return ", ".join([*outcomes[:_MOST_OUTCOMES], *more, *waits])
 
@@ -110,14 +120,18 @@ class Compiled:
     @functools.cached_property
     def findings(self) -> list[Answer]:
         """Everything that happened, the worst first."""
-        dynamo = _frame_answer.frame_findings(self.every)
+        nodes = self.every
+        if not self.is_compilation:  # compilations inside have rows of their own
+            inside = at_or_below(nodes, _is_start)
+            nodes = [node for node in nodes if id(node) not in inside]
+        dynamo = _frame_answer.frame_findings(nodes)
         return [
-            *failures(self.every),
+            *failures(nodes),
             *(finding for finding in dynamo if _is_limit(finding)),
-            *fallbacks(self.every),
+            *fallbacks(nodes),
             *(finding for finding in dynamo if not _is_limit(finding)),
-            *sizes(self.every),
-            *cache_results(self.every),
+            *sizes(nodes),
+            *cache_results(nodes),
         ]
 
     @functools.cached_property
@@ -157,6 +171,8 @@ class Compiled:
             row = _of_trace(trace)
             return row.badness[0] is True, bool(row.news), row.ns
 
+        if not self.news and not self.has_errors:  # thousands of requests, perhaps
+            return max(self.traces, key=lambda trace: trace.end_ns - trace.start_ns)
         return max(self.traces, key=rank) if len(self.traces) > 1 else self.traces[0]
 
 
@@ -172,9 +188,9 @@ def _outcome(node: Node) -> str:
     attributes = node.span.attributes
     if isinstance(node.span, UnfinishedSpan):
         return "did not end"
-    if node.span.is_error:
+    if _labels.error(node.span)[0]:
         return "failed"
-    outcome = attributes.get(semconv.FRAME_OUTCOME)
+    outcome = str(attributes.get(semconv.FRAME_OUTCOME) or "")
     if outcome == FrameOutcome.SKIPPED and _frame_answer.is_resumed(attributes):
         return ""  # most often, there is nothing left to compile
     if outcome in {FrameOutcome.SKIPPED, FrameOutcome.LIMIT, FrameOutcome.FALLEN_BACK}:
@@ -276,10 +292,14 @@ def _starts(root: Node) -> Iterator[Node]:
     pending = [root]
     while pending:
         node = pending.pop()
-        if node.span.name in _STARTS and node.span.scope == semconv.SCOPE_NAME:
+        if _is_start(node):
             yield node
         else:
             pending.extend(reversed(node.children))
+
+
+def _is_start(node: Node) -> bool:
+    return node.span.name in _STARTS and node.span.scope == semconv.SCOPE_NAME
 
 
 def _has_other_news(root: Node, starts: list[Node]) -> bool:

@@ -50,9 +50,8 @@ _REASONS = {
 
 def failures(nodes: list[Node]) -> list[Failure]:
     """The innermost failures, in the order of their start."""
-    failed = [node for node in nodes if _labels.error(node.span)[0]]
-    above = {id(node.parent) for node in failed}
-    return [_failure(node) for node in failed if id(node) not in above]
+    failed = (node for node in nodes if _labels.error(node.span)[0])
+    return [_failure(node) for node in failed if not any(_labels.error(child.span)[0] for child in node.children)]
 
 
 def _failure(node: Node) -> Failure:

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from torchspan import phase, semconv
 from torchspan.answers._attributes import numbers, operator, strings
 from torchspan.answers._error_answer import refusals
 from torchspan.answers._kinds_of_answer import Fallback
-from torchspan.answers._wording import Why, listed, settings_of, words
+from torchspan.answers._wording import Why, listed, settings_around, words
 from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import plural, times
 from torchspan.traces import Attributes, Node, at_or_below
@@ -38,35 +38,48 @@ _BY_STAND_IN = "(of the CPU, by the stand-in)"
 
 @dataclass
 class _Operator:
-    """What is known of one operator that fell back for one reason, in all compilations."""
+    """What is known of one operator that fell back for one reason, in all compilations.
+
+    Args:
+        lines: The first line that it comes from in a compilation, and how many lines there are.
+    """
 
     count: int = 0
-    place: str = ""
-    places: int = 0
+    lines: dict[str, int] = field(default_factory=dict)
     is_of_stand_in: bool = False
+
+    @property
+    def place(self) -> str:
+        return next(iter(self.lines), "")
+
+    @property
+    def places(self) -> int:
+        """How many lines there are, as far as they are known to be different."""
+        return max(len(self.lines), *self.lines.values(), 0)
 
 
 def fallbacks(nodes: list[Node]) -> list[Fallback]:
     """Each operator with each reason; reasons, and operators of a reason, with the most occurrences first."""
-    by_reason: dict[str, dict[str, _Operator]] = {}
+    by_reason: dict[tuple[str, Why], dict[str, _Operator]] = {}
     said = at_or_below(nodes, lambda node: semconv.FALLBACK_REASON_CLASSES in node.span.attributes)
     for node in nodes:
         if id(node) not in said or id(node.parent) in said:
             continue  # a compilation repeats what its partition found: the outermost counts
         if node.span.name == phase.CACHE_LOOKUP.name:
             continue  # what a lookup passed over is built, in TensorRT
+        settings = settings_around(node)
         for reason, name, fallen in _fallen(node.span.attributes):
-            of_reason = by_reason.setdefault(reason, {})
+            of_reason = by_reason.setdefault((reason, _why(reason, settings)), {})
             total = of_reason.setdefault(name, _Operator())
             total.count += fallen.count
-            total.place, total.places = total.place or fallen.place, max(total.places, fallen.places)
+            for place, lines in fallen.lines.items():
+                total.lines[place] = max(total.lines.get(place, 0), lines)
             total.is_of_stand_in |= fallen.is_of_stand_in
         for reason in strings(node.span.attributes, semconv.FALLBACK_REASON_CLASSES):
-            by_reason.setdefault(reason, {})
-    settings = settings_of(nodes)
-    refused = tuple(refusals(node.span.attributes for node in nodes)) if _R.VALIDATOR_REFUSED in by_reason else ()
+            by_reason.setdefault((reason, _why(reason, settings)), {})
+    refused = tuple(refusals(node.span.attributes for node in nodes))
     ranked = sorted(by_reason.items(), key=lambda item: -sum(operator.count for operator in item[1].values()))
-    return [fallback for reason, operators in ranked for fallback in _of_reason(reason, operators, settings, refused)]
+    return [fallback for reason, operators in ranked for fallback in _of_reason(*reason, operators, refused)]
 
 
 def together(of_reason: list[Fallback]) -> Paragraph:
@@ -84,10 +97,9 @@ def together(of_reason: list[Fallback]) -> Paragraph:
 
 
 def _of_reason(
-    reason: str, operators: dict[str, _Operator], settings: Attributes, refused: tuple[Paragraph, ...]
+    reason: str, why: Why, operators: dict[str, _Operator], refused: tuple[Paragraph, ...]
 ) -> Iterator[Fallback]:
     """The operators of a reason; the first has what validators refused of them."""
-    why = _why(reason, settings)
     details = refused if reason == _R.VALIDATOR_REFUSED else ()
     for name, total in sorted(operators.items(), key=lambda item: -item[1].count) or [("", _Operator())]:
         yield Fallback(
@@ -124,8 +136,8 @@ def _fallen(attributes: Attributes) -> Iterator[tuple[str, str, _Operator]]:
     place_counts = _fitting(numbers(attributes, semconv.FALLBACK_OPERATOR_PLACE_COUNTS), len(names), 0)
     of_stand_in = strings(attributes, semconv.FALLBACK_OPERATORS_STAND_IN)
     for name, reason, count, place, lines in zip(names, reasons, counts, places, place_counts, strict=True):
-        known_place = "" if place == _UNKNOWN_PLACE else place
-        yield reason, operator(name), _Operator(int(count), known_place, int(lines), name in of_stand_in)
+        known = {} if place in {"", _UNKNOWN_PLACE} else {place: int(lines)}
+        yield reason, operator(name), _Operator(int(count), known, name in of_stand_in)
 
 
 def _fitting(values: list[_Value], length: int, missing: _Value) -> list[_Value]:

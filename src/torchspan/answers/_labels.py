@@ -211,14 +211,14 @@ def _log(span: Span) -> list[Fact]:
     lines = [event.attributes for event in span.events if event.name == semconv.LOG_EVENT]
     lines.sort(key=lambda a: a.get(semconv.LOG_SEVERITY) == "WARNING")
     _, failure = error(span)
-    shown = [a for a in lines if a.get(semconv.LOG_MESSAGE) != failure][:_MOST_LOGGED]
+    told = [a for a in lines if a.get(semconv.LOG_MESSAGE) != failure]
     counts = {id(a): int(number(a, semconv.LOG_COUNT) or 1) for a in lines}
     facts = []
-    for a in shown:
+    for a in told[:_MOST_LOGGED]:
         severity = str(a.get(semconv.LOG_SEVERITY) or "log").lower().replace("_", " ")
         often = f" {times(counts[id(a)])}" if counts[id(a)] > 1 else ""
         facts.append(f"TensorRT {severity}{often}: {a.get(semconv.LOG_MESSAGE) or ''}".rstrip(" :"))
-    rest = sum(counts[id(a)] for a in lines if a not in shown and a.get(semconv.LOG_MESSAGE) != failure)
+    rest = sum(counts[id(a)] for a in told[_MOST_LOGGED:])
     rest += int(number(span.attributes, semconv.LOG_OMITTED) or 0)
     if rest:
         facts.append(f"{plural(rest, 'more line')} of TensorRT's log")

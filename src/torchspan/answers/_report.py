@@ -13,12 +13,9 @@ from typing import Any
 from torchspan import semconv
 from torchspan.answers._attributes import number
 from torchspan.answers._built_engines import engines
-from torchspan.answers._cache_answer import cache_results
 from torchspan.answers._compiled import Compiled
 from torchspan.answers._device_times import gpu_times, layer_times
-from torchspan.answers._error_answer import failures
-from torchspan.answers._fallback_answer import fallbacks
-from torchspan.answers._frame_answer import frame_findings, frames
+from torchspan.answers._frame_answer import frames
 from torchspan.answers._kinds_of_answer import (
     Answer,
     Break,
@@ -34,7 +31,6 @@ from torchspan.answers._kinds_of_answer import (
     Sizes,
     Stage,
 )
-from torchspan.answers._limit_answer import sizes
 from torchspan.answers._operator_rows import operator_times
 from torchspan.answers._stages import stages
 from torchspan.answers._time_split import TimeSplit
@@ -90,6 +86,8 @@ class RunFacts:
 class Answers:
     """What spans say: those of the newest run of `torchspan run`, or, in files of other programs, all.
 
+    Fallbacks, recompilations, breaks, errors, sizes and caches are the findings of what was compiled, in the order of its start.
+
     Attributes:
         run: The run; None if there is none, or if there are several.
         time: How the wall time of the program splits; None without a run.
@@ -101,7 +99,7 @@ class Answers:
         cache: What caches did.
         recompiles: Why functions were compiled again, and limits that were reached.
         breaks: Where graphs broke.
-        errors: Exceptions, the first one first. Those that torch.compile caught are the last.
+        errors: Exceptions, row by row. Those that torch.compile caught are the last.
         sizes: Sizes of inputs that do not fit what an engine was built for.
         operators: Operators of PyTorch that ran, the longest 40 of each kind of run first by their own time; empty where none are
             recorded.
@@ -137,20 +135,22 @@ class Answers:
         """
         nodes = [node for section in drawing.sections for trace in section.traces for node in trace.nodes()]
         runs = [section.run for section in drawing.sections if section.run is not None]
-        dynamo = frame_findings(nodes)
+        rows = [row for _, row in drawing.rows]
+        found = [finding for row in sorted(rows, key=_start_ns) for finding in row.findings]
+        errors = [finding for finding in found if isinstance(finding, Failure)]
         return cls(
             run=RunFacts.of(runs[0]) if len(runs) == 1 else None,
             time=TimeSplit.of(runs[0]) if len(runs) == 1 else None,
-            compiled=tuple(row for _, row in drawing.rows if row.is_compilation),
+            compiled=tuple(row for row in rows if row.is_compilation),
             stages=tuple(stages(nodes)),
             engines=tuple(engines(nodes)),
             frames=tuple(frames(nodes)),
-            fallbacks=tuple(fallbacks(nodes)),
-            cache=tuple(cache_results(nodes)),
-            recompiles=tuple(finding for finding in dynamo if isinstance(finding, Recompile)),
-            breaks=tuple(finding for finding in dynamo if isinstance(finding, Break)),
-            errors=(*failures(nodes), *(finding for finding in dynamo if isinstance(finding, Failure))),
-            sizes=tuple(sizes(nodes)),
+            fallbacks=tuple(finding for finding in found if isinstance(finding, Fallback)),
+            cache=tuple(finding for finding in found if isinstance(finding, CacheResult)),
+            recompiles=tuple(finding for finding in found if isinstance(finding, Recompile)),
+            breaks=tuple(finding for finding in found if isinstance(finding, Break)),
+            errors=tuple(sorted(errors, key=lambda failure: failure.is_caught)),
+            sizes=tuple(finding for finding in found if isinstance(finding, Sizes)),
             operators=tuple(operator_times(nodes)),
             gpu_times=tuple(gpu_times(nodes)),
             layers=tuple(layer_times(nodes)),
@@ -177,6 +177,10 @@ class Answers:
         lists = {name: [_plain(part) for part in getattr(self, name)] for name in names}
         run, time = (None if part is None else dataclasses.asdict(part) for part in (self.run, self.time))
         return {"format": FORMAT, "run": run, "time": time, **lists}
+
+
+def _start_ns(row: Compiled) -> int:
+    return min(node.span.start_ns for node in row.nodes)
 
 
 def _plain(part: Answer | Compiled) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def _split(intervals: Mapping[str, list[Interval]]) -> dict[str, int]:
 
 def _main_thread(run: Run, threads: Collection[_Thread]) -> _Thread:
     """The main thread of the program itself, or of the first process that it started, if it is not a Python program."""
-    main = (run.span.attributes.get(semconv.PROCESS_PID), None)
+    main = (number(run.span.attributes, semconv.PROCESS_PID), None)
     return main if main in threads else next((thread for thread in threads if thread[1] is None), main)
 
 
@@ -130,13 +130,13 @@ def _by_thread(run: Run) -> dict[_Thread, dict[str, list[Interval]]]:
 
 
 def _thread(node: Node, threads: Mapping[int, _Thread]) -> _Thread:
-    pid = node.span.resource.get(semconv.PROCESS_PID)
+    pid = number(node.span.resource, semconv.PROCESS_PID)
     if node.span.name == phase.COMPILE_WORKER.name:
         return (pid, node.span.span_id)
     above = threads.get(id(node.parent))
     if above is not None and above[0] == pid and semconv.THREAD_ID not in node.span.attributes:
         return above
-    return (pid, node.span.attributes.get(semconv.THREAD_ID))
+    return (pid, number(node.span.attributes, semconv.THREAD_ID))
 
 
 def _kind(span: Span) -> str:

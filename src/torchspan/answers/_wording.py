@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchspan import phase
 from torchspan.answers.lines import Paragraph
-from torchspan.traces import Node
+from torchspan.traces import Attributes, Node
 
 
 class Why(NamedTuple):
@@ -27,6 +27,13 @@ def listed(items: Iterable[str]) -> Paragraph:
     """A paragraph of items with commas between them, which is not broken inside an item."""
     pieces = list(items)
     return tuple(f"{piece}," if index < len(pieces) - 1 else piece for index, piece in enumerate(pieces))
+
+
+def settings_around(node: Node | None) -> Attributes:
+    """The attributes of the compilation that the node is, or is part of, its settings among them; empty without one."""
+    while node is not None and node.span.name != phase.COMPILE.name:
+        node = node.parent
+    return {} if node is None else node.span.attributes
 
 
 def settings_of(nodes: Iterable[Node]) -> dict[str, object]:

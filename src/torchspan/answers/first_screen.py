@@ -157,9 +157,10 @@ def _counted(findings: Iterable[Styled]) -> Iterator[Styled]:
 
 
 def _without_name(paragraph: Paragraph, name: str) -> Paragraph:
-    """The paragraph without `in` and the name of the row."""
+    """The paragraph without `in` and the name of the row, unless it goes on to say which line of it."""
     for index in range(1, len(paragraph) - 1):
-        if paragraph[index] == "in" and paragraph[index + 1] in {name, f"{name}:"}:
+        says_line = paragraph[index + 2 : index + 3] == ("from",)
+        if paragraph[index] == "in" and paragraph[index + 1] in {name, f"{name}:"} and not says_line:
             colon = ":" if paragraph[index + 1].endswith(":") else ""
             return (*paragraph[: index - 1], f"{paragraph[index - 1]}{colon}", *paragraph[index + 2 :])
     return paragraph
@@ -167,16 +168,16 @@ def _without_name(paragraph: Paragraph, name: str) -> Paragraph:
 
 def _said(findings: Sequence[Answer], name: str) -> Iterator[Styled]:
     """What the findings of a row with this name say, operators that fell back for one reason together."""
-    reasons: dict[str, list[Fallback]] = {}
+    reasons: dict[Paragraph, list[Fallback]] = {}
     caches: dict[str, list[CacheResult]] = {}
     for finding in findings:
         if isinstance(finding, Fallback):
-            reasons.setdefault(finding.reason, []).append(finding)
+            reasons.setdefault(_reason(finding), []).append(finding)
         elif isinstance(finding, CacheResult):
             caches.setdefault(finding.cache, []).append(finding)
     for finding in findings:
         if isinstance(finding, Fallback):
-            same = reasons.pop(finding.reason, None)
+            same = reasons.pop(_reason(finding), None)
             if same is not None:
                 yield (("in", "PyTorch:", *together(same)), *finding.details), Style.FALLBACK
         elif isinstance(finding, Failure) and not finding.is_caught:
@@ -185,6 +186,11 @@ def _said(findings: Sequence[Answer], name: str) -> Iterator[Styled]:
             yield (_without_name(finding.paragraph, name),), Style.FALLBACK
     for cache, results in caches.items():
         yield ((*words(f"{_CACHES.get(cache, cache)} cache:"), *cache_together(results)),), Style.PLAIN
+
+
+def _reason(finding: Fallback) -> Paragraph:
+    """Why it fell back, in words."""
+    return finding.sentence_pieces[1:] if finding.operator else finding.sentence_pieces
 
 
 def _slowest_engine(row: Compiled) -> Iterator[Paragraph]:

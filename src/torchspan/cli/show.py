@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from torchspan.answers import Answers
-from torchspan.answers.drawing import Drawing, DrawingOptions
+from torchspan.answers.drawing import Drawing, DrawingOptions, rows_of
 from torchspan.answers.lines import printable
 from torchspan.answers.units import plural
 from torchspan.answers.whole_texts import with_texts
@@ -137,9 +137,11 @@ def _numbered(paths: list[str]) -> tuple[list[str], int | None]:
 def _choice(
     arguments: argparse.Namespace, drawing: Drawing, number: int | None, paths: Sequence[str]
 ) -> DrawingOptions:
-    parts = len(drawing.rows)
-    if number is not None and not 1 <= number <= parts:
-        raise CommandError(f"no part {number} in {printable(_names(paths))}; it has parts 1 to {parts}", 2)
+    shown = DrawingOptions(unfolds=arguments.all)
+    parts = [row for section in drawing.sections for row, _ in rows_of(section, shown)]
+    if number is not None and number not in parts:
+        numbers = f"parts {parts[0]} to {parts[-1]}" if len(parts) > 1 else f"part {parts[0]} alone"
+        raise CommandError(f"no part {number} in {printable(_names(paths))}; it has {numbers}", 2)
     return DrawingOptions(
         number,
         unfolds=arguments.all,
@@ -171,6 +173,7 @@ def _draw(drawing: Drawing, choice: DrawingOptions, arguments: argparse.Namespac
 
 
 _FILES = {"svg": "draws traces", "html": "shows traces", "perfetto": "shows traces", "markdown": "prints the answers"}
+_OF_EVERY_PART = ("errors", "slowest", "json", "what_leaves")
 _OTHERS = {"json": "prints data", "what_leaves": "lists strings"}
 
 
@@ -189,6 +192,9 @@ def _check_options(arguments: argparse.Namespace, number: int | None) -> None:
         part = next((f"--{key}" for key in ("errors", "slowest") if getattr(arguments, key)), number)
         if name != "svg" and part is not None:
             raise CommandError(f"--{name} has every part; leave out {part}", 2)
+    for name in _OF_EVERY_PART:
+        if number is not None and getattr(arguments, name):
+            raise CommandError(f"--{name.replace('_', '-')} looks at every part; leave out {number}", 2)
 
 
 def _redact(paths: Sequence[str]) -> int:

@@ -26,6 +26,8 @@ from torchspan.comparison._exact_test import MOST
 from torchspan.traces import Node, Run, Trace, by_run, read, trees
 
 Source = str | os.PathLike[str]
+_SUFFIXES = (".jsonl", ".jsonl.gz")
+"""Of the files of a folder that are read. Pages and files of inputs may lie beside them."""
 
 
 class ComparisonError(ValueError):
@@ -111,13 +113,15 @@ def two_sides(base: Source, new: Source, *, texts: bool) -> tuple[Side, Side]:
 def _side(path: Path, name: str, *, texts: bool) -> Side:
     side, files = Side(name), [path]
     if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+        files = sorted(file for file in path.iterdir() if file.name.endswith(_SUFFIXES) and file.is_file())
     for file in files[:MOST]:
         _add_file(side, file, texts=texts)
     if len(files) > MOST:
         side.left_out.append(f"{len(files) - MOST} files of {name}: a side has at most {MOST}")
     if not side.runs:
-        raise ComparisonError(f"no run to compare in {path}: {'; '.join(side.left_out) or 'the folder has no files'}")
+        raise ComparisonError(
+            f"no run to compare in {path}: {'; '.join(side.left_out) or 'the folder has no files *.jsonl'}"
+        )
     _check(side, path)
     return side
 

@@ -32,7 +32,7 @@ def popen(boundary: ErrorBoundary, run: RunProcess, original: Function) -> Funct
 def of_child(wrapped: Any, settings: RunSettings) -> dict[Any, Any] | None:
     """The environment for a child that is started in the current span; None to leave it unchanged.
 
-    given: what the program passed: a mapping, or None for a copy of this process's environment.
+    wrapped: what the program passed: a mapping, or None for a copy of this process's environment.
     """
     context = trace.get_current_span().get_span_context()
     if not context.is_valid or not (wrapped is None or isinstance(wrapped, Mapping)):

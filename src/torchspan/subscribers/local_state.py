@@ -2,7 +2,7 @@
 """The state that is propagated with a piece of work: thread-local callbacks, and whether callbacks run at all.
 
 ATen keeps both in a thread-local, which ThreadLocalState copies where work continues elsewhere. Python's equivalent is the
-context variable. Tasks and `asyncio.to_thread` copy it by themselves, and `carry.py` propagates it into threads and pools.
+context variable. Tasks and `asyncio.to_thread` copy it by themselves, and `_context/threads.py` propagates it into threads and pools.
 """
 
 from __future__ import annotations

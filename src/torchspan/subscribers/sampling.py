@@ -127,7 +127,7 @@ class Tree:
         self._decisions: dict[Any, bool] = {}
 
     def includes(self, sampled: Sampled, countdown: Countdown) -> bool:
-        """Whether `each` runs in this tree. For a callback registered after the root, this is decided at its first event."""
+        """Whether a sampled callback runs in this tree. For a callback registered after the root, this is decided at its first event."""
         decision = self._decisions.get(sampled)
         if decision is None:
             decision = self._decisions.setdefault(sampled, countdown.is_hit(sampled))
@@ -148,7 +148,7 @@ _AT_FORK: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def renew_after_fork(renewed: Renewed) -> None:
-    """Call `each.renew()` in every forked process for as long as `each` is referenced."""
+    """Call `renewed.renew()` in every forked process for as long as the object is referenced."""
     _AT_FORK.add(renewed)
 
 

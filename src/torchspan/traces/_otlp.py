@@ -15,7 +15,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan.traces._file_spans import Attributes, Link, Span, SpanEvent
 
-_STATUS_ERROR = 2
+_STATUS_ERROR = (2, "STATUS_CODE_ERROR")
 _KINDS = {1: "internal", 2: "server", 3: "client", 4: "producer", 5: "consumer"}
 _LOWER_HEX = re.compile(r"(?:[0-9a-f]{16}){1,2}")
 _LONGEST_ID = 32
@@ -30,6 +30,7 @@ Raw = tuple[str, str, Any, str, Attributes]
 """A span or a log record as it stands in a document: where that is, SPAN or RECORD, the message, the scope's name, the resource."""
 
 SPAN, RECORD = "span", "log record"
+_OTHER_SIGNALS = ("resourceMetrics", "resourceProfiles")
 _FIELDS = {SPAN: ("resourceSpans", "scopeSpans", "spans"), RECORD: ("resourceLogs", "scopeLogs", "logRecords")}
 
 
@@ -45,6 +46,8 @@ def raw_messages(document: Any, place: str, resources: dict[str, Attributes]) ->
     number = 0
     for request in requests:
         kind = _kind(request)
+        if not kind:
+            continue
         of_resources, of_scopes, messages = _FIELDS[kind]
         for resource_part in mappings(request[of_resources]):
             attributes = mapping(resource_part.get("resource")).get("attributes")
@@ -61,13 +64,14 @@ def raw_messages(document: Any, place: str, resources: dict[str, Attributes]) ->
 
 
 def _kind(request: Any) -> str:
-    """SPAN or RECORD, by what the request has a list of."""
+    """SPAN or RECORD, by what the request has a list of; empty for another signal, which a Collector's file may have as well."""
     fields = mapping(request)
     for kind, (of_resources, *_) in _FIELDS.items():
         if isinstance(fields.get(of_resources), list):
             return kind
-    other = next((what for what in ("Metrics", "Logs", "Profiles") if f"resource{what}" in fields), None)
-    raise UnreadableError(f"OTLP {other.lower()}, not traces" if other else "JSON, but not OTLP (no resourceSpans)")
+    if any(isinstance(fields.get(other), list) for other in _OTHER_SIGNALS):
+        return ""
+    raise UnreadableError("JSON, but not OTLP (no resourceSpans)")
 
 
 def span_of(raw: Any, scope: str, resource: Attributes) -> Span:
@@ -86,7 +90,7 @@ def span_of(raw: Any, scope: str, resource: Attributes) -> Span:
         end_ns=_time(raw, "endTimeUnixNano"),
         attributes=attributes,
         events=tuple(map(_event, mappings(events))) if events else (),
-        is_error=status.get("code") == _STATUS_ERROR,
+        is_error=status.get("code") in _STATUS_ERROR,
         status_message=_text(status.get("message")),
         scope=scope,
         resource=resource,

@@ -157,7 +157,7 @@ def dtype_text(value: Any) -> str:
 
 
 def dtype_name(dtype: Any) -> str | None:
-    """The name of a data type of a library, or of one that is ranges_by_axis as text; None for anything else."""
+    """The name of a data type of a library, or of one whose name is a text; None for anything else."""
     name = reading.text(dtype) or reading.text(attribute(dtype, "name"))
     if name is None and reading.is_of_library(type(dtype)):
         name = str(dtype)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The time of a row: each moment counts once, and only while the row's own spans are open."""
+
+import json
+
+import pytest
+
+from support.recording import Recording
+from torchspan import semconv as s
+from torchspan.answers import read
+from torchspan.cli import main
+from torchspan.comparison import compare
+
+
+def test_a_run_on_the_stand_in_that_outlives_its_request_takes_nothing_off_it(tmp_path, capsys):
+    recording = Recording(tmp_path / "late.jsonl")
+    request = recording.span("request", 0, 10)
+    recording.span("torch_tensorrt.execute", 5, 900, {s.STAND_IN: True}, parent=request)
+    assert main(["show", "--json", str(tmp_path / "late.jsonl")]) == 0
+    assert json.loads(capsys.readouterr().out)["stages"][0]["s"] == 0.005
+
+
+@pytest.mark.parametrize("command", [["show"], ["show", "--json"], ["show", "--markdown"], ["show", "--all"]])
+def test_a_span_that_ends_before_it_starts_breaks_no_view(tmp_path, capsys, command):
+    recording = Recording(tmp_path / "back.jsonl")
+    compile_ = recording.span("torch_tensorrt.compile", 0, 10)
+    recording.span("torch_tensorrt.lower", 5, -900, parent=compile_)
+    recording.span("torch_tensorrt.execute", 5, 900, {s.STAND_IN: True}, parent=compile_)
+    assert main([*command, str(tmp_path / "back.jsonl")]) == 0
+
+
+def test_compare_has_the_same_time_of_a_stage_as_show(tmp_path):
+    for name, end_ms in (("before", 100), ("after", 400)):
+        recording = Recording(tmp_path / f"{name}.jsonl")
+        compile_ = recording.span("torch_tensorrt.compile", 0, end_ms, {s.MODEL_CLASS: "Net"})
+        recording.span("torch_tensorrt.lower", 0, end_ms, parent=compile_)
+        recording.span("torch_tensorrt.partition", 0, 100, parent=compile_)
+    paths = tmp_path / "before.jsonl", tmp_path / "after.jsonl"
+    assert [{stage.name: stage.s for stage in read(path).answers.stages} for path in paths] == [
+        {"lower": 0.1, "partition": 0.1},
+        {"lower": 0.4, "partition": 0.1},
+    ]
+    ((row, *_),) = [pair.parts for pair in compare(*paths).pairs]
+    assert (row.path, row.base_s, row.new_s) == (("lower",), 0.1, 0.4)
