@@ -11,7 +11,7 @@ import pytest
 
 from support.child import unmeasured
 from torchspan._files import opening as files
-from torchspan._files.opening import open_for_appending
+from torchspan._files.opening import open_for_appending, system
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no links, pipes and owners")
 
@@ -105,7 +105,7 @@ def test_a_file_of_another_user_is_refused(path):
 
 def test_where_a_file_system_gives_every_file_one_owner_it_counts_as_this_users(path, monkeypatch):
     os.close(open_for_appending(path))
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)  # so no file has this process's user as its owner
+    monkeypatch.setattr(system, "geteuid", lambda: os.getuid() + 1)  # so no file has this process's user as its owner
     os.close(open_for_appending(path))
 
 
@@ -145,13 +145,13 @@ def swapped(monkeypatch):
         def lstat(name, **options):
             status = look(name, **options)
             if name == path:
-                monkeypatch.setattr(os, "lstat", look)
+                monkeypatch.setattr(system, "lstat", look)
                 os.unlink(path)
                 make()
             return status
 
         with open(path, "w"):
-            monkeypatch.setattr(os, "lstat", lstat)
+            monkeypatch.setattr(system, "lstat", lstat)
 
     return swap
 

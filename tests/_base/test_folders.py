@@ -68,6 +68,7 @@ def test_a_folder_of_another_user_is_refused(place):
 
 
 def test_what_is_put_in_its_place_is_neither_written_nor_read_nor_removed(folder, place, tmp_path):
+    folder.write("1.json", b"before")  # by which the folder is recognized where it is not at its path
     place.rename(tmp_path / "moved")
     place.mkdir()
     (place / "2.json").write_text("planted")
@@ -81,7 +82,7 @@ def test_once_it_is_gone_nothing_is_written_to_what_is_put_in_its_place(folder, 
     place.rmdir()
     place.mkdir()
     (place / "1.json").symlink_to(victim)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(PermissionError, match="was replaced by another folder"):
         folder.write("1.json", b"mine")
     assert names(place) == ["1.json"]
 
@@ -125,11 +126,21 @@ def test_a_number_that_the_program_gave_to_a_file_of_its_own_is_left_alone(folde
     number = folder.number
     os.close(number)
     with open(tmp_path / "of the program", "w") as file:
-        assert file.fileno() == number
+        os.dup2(file.fileno(), number)
         folder.write("1.json", b"mine")
         folder.close()
-        assert os.fstat(file.fileno())
+        assert os.path.sameopenfile(number, file.fileno())
+    os.close(number)
     assert names(place) == ["1.json"]
+
+
+def test_a_folder_of_the_program_that_has_number_and_inode_of_this_one_is_left_alone(folder, place, tmp_path):
+    folder.write("1.json", b"mine")
+    place.rename(tmp_path / "of the program")  # as where this one was deleted and its inode given to the program's
+    (tmp_path / "of the program" / "1.json").unlink()
+    with pytest.raises(FileNotFoundError):
+        folder.write("1.json", b"mine")
+    assert names(tmp_path / "of the program") == []
 
 
 def test_only_files_with_torchspans_names_are_removed_and_no_folder_below(place, victim):

@@ -341,7 +341,7 @@ def test_files_that_are_missing_and_other_files_are_not_crashes(tmp_path):
 
 
 def test_a_file_for_crashes_that_could_not_be_opened_leaves_no_descriptor(tmp_path, monkeypatch):
-    def failing(_opened):
+    def failing(*_arguments):
         raise MemoryError
 
     folder = open_folder(str(tmp_path))

@@ -7,7 +7,6 @@ import gc
 import multiprocessing.spawn
 import os
 import sys
-import tempfile
 import threading
 
 import pytest
@@ -86,23 +85,53 @@ def test_the_span_class_is_restored(tracer):
     assert vars(Span)["end"] is before
 
 
-def files_without_a_name():
+def pipes():
     """The open ones of this process. Other threads may open and close sockets meanwhile."""
     found = set()
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # closed by now
             found.add((number, os.readlink(f"/proc/self/fd/{number}")))
-    return {(number, target) for number, target in found if target.endswith("(deleted)")}
+    return {(number, target) for number, target in found if target.startswith("pipe:")}
 
 
-def test_files_are_closed_when_the_span_is_over(table, tracer):
-    before = files_without_a_name()
+def test_pipes_are_closed_when_the_span_is_over(table, tracer):
+    before = pipes()
     span = tracer.start_span("request")
     table.of(span)
-    assert files_without_a_name() > before
+    assert pipes() > before
     span.end()
     gc.collect()
-    assert files_without_a_name() == before
+    assert pipes() == before
+
+
+def test_files_of_the_program_that_got_the_numbers_of_its_pipe_are_neither_written_nor_closed(table, tracer, tmp_path):
+    before = pipes()
+    span = tracer.start_span("request")
+    liveness = table.of(span)
+    with open(tmp_path / "of the program", "w") as file:
+        numbers = [int(number) for number, _ in pipes() - before]
+        for number in numbers:
+            os.dup2(file.fileno(), number)
+        assert not liveness.is_over()
+        span.end()
+        del liveness
+        gc.collect()
+        assert [os.path.sameopenfile(number, file.fileno()) for number in numbers] == [True, True]
+        for number in numbers:
+            os.close(number)
+    assert (tmp_path / "of the program").read_text() == ""
+
+
+def _is_over(liveness):
+    return liveness.is_over()
+
+
+def test_the_end_of_a_spawned_process_is_not_the_end_of_the_span(table, tracer):
+    span = tracer.start_span("request")
+    liveness = table.of(span)
+    assert run(multiprocessing.get_context("spawn").Process(target=_is_over, args=(liveness,))) == 0
+    assert not liveness.is_over()
+    span.end()
 
 
 def test_pickled_outside_of_a_start_it_is_left_behind(table, tracer):
@@ -117,10 +146,10 @@ def test_without_room_for_it_the_process_has_its_parent_all_the_same(
     instrument, tracer, both, parents, monkeypatch, caplog
 ):
     def refuse():
-        raise OSError("no space left on device")
+        raise OSError("Too many open files")
 
     instrument()
-    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(_processes.system, "pipe", refuse)
     with tracer.start_as_current_span("request") as request:
         assert run(FORK.Process(target=both, args=("work",))) == 0
     assert parents("work") == (span_id(request),) * 2
@@ -152,7 +181,7 @@ def test_for_another_interpreter_nothing_is_put_into_the_process(monkeypatch):
     assert _processes._same_interpreter()
 
 
-def test_of_two_threads_that_start_processes_in_one_span_both_get_its_byte(table, tracer, monkeypatch):
+def test_of_two_threads_that_start_processes_in_one_span_both_get_its_pipe(table, tracer, monkeypatch):
     both_make = threading.Barrier(2)
     original = Liveness.new
 

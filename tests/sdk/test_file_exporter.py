@@ -14,7 +14,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
-from torchspan.sdk import FileSpanExporter, _append_file
+from torchspan._files.opening import system
+from torchspan.sdk import FileSpanExporter
 from torchspan.sdk._path import absolute, escape, expand, expand_time, written_files
 
 START = 1_795_257_760_000_000_000
@@ -165,7 +166,7 @@ def test_a_full_disk_is_a_warning(tmp_path, monkeypatch, caplog):
     def full(_descriptor, _data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(system, "write", full)
     assert FileSpanExporter(tmp_path / "trace.jsonl").export(spans()) is SpanExportResult.FAILURE
     assert "No space left on device" in caplog.messages[0]
 
@@ -182,7 +183,7 @@ def test_a_line_that_a_full_disk_cut_off_is_taken_back(tmp_path, monkeypatch):
         return real(descriptor, data[: len(data) - 50])
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", half_then_full)
+        patch.setattr(system, "write", half_then_full)
         assert exporter.export(spans(1, "cut")) is SpanExportResult.FAILURE
     assert names(path) == [["whole"]]
 
@@ -236,7 +237,7 @@ def test_what_another_program_appends_while_a_write_fails_is_not_taken_back(tmp_
             raise OSError(28, "No space left on device")
         return write(descriptor, data[:-50])
 
-    monkeypatch.setattr(_append_file.os, "write", cut_off)
+    monkeypatch.setattr(system, "write", cut_off)
     assert exporter.export(spans(1, "cut off")) is SpanExportResult.FAILURE
     assert path.read_text().endswith('\n{"resourceSpans":[]}\n')
 
@@ -288,12 +289,12 @@ def interrupted(monkeypatch, handler):
     write = os.write
 
     def written(descriptor, data):
-        monkeypatch.setattr(_append_file.os, "write", write)
+        monkeypatch.setattr(system, "write", write)
         done = write(descriptor, data)
         handler()
         return done
 
-    monkeypatch.setattr(_append_file.os, "write", written)
+    monkeypatch.setattr(system, "write", written)
 
 
 def on_a_thread(function):

@@ -25,6 +25,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from support import span_file
 from support.child import unmeasured
+from torchspan._files.opening import system
 from torchspan.sdk import RunFileProcessor, _file_processor
 from torchspan.sdk._open_spans import MOST_OPEN
 
@@ -185,7 +186,7 @@ def test_a_signal_handler_that_ends_a_span_while_another_is_written_does_not_wai
 
     before = signal.signal(signal.SIGUSR1, lambda *_: user.start_span("in the handler").end())
     try:
-        monkeypatch.setattr(os, "write", interrupted)
+        monkeypatch.setattr(system, "write", interrupted)
         user.start_span("interrupted").end()
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -203,7 +204,7 @@ def test_a_span_whose_writing_control_c_interrupts_is_in_the_file_with_the_next(
             real(descriptor, data)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, "write", interrupted)
+    monkeypatch.setattr(system, "write", interrupted)
     with pytest.raises(KeyboardInterrupt):
         user.start_span("interrupted").end()
     user.start_span("next").end()
@@ -617,13 +618,13 @@ def test_a_signal_handler_that_shuts_down_in_the_middle_of_a_write_waits_for_not
     write = os.write
 
     def interrupted(descriptor, data):
-        monkeypatch.setattr(os, "write", write)
+        monkeypatch.setattr(system, "write", write)
         done = write(descriptor, data)
         own.start_span("of the handler").end()
         processor.shutdown()
         return done
 
-    monkeypatch.setattr(os, "write", interrupted)
+    monkeypatch.setattr(system, "write", interrupted)
     thread = threading.Thread(target=lambda: own.start_span("work").end(), daemon=True)
     thread.start()
     thread.join(30)
@@ -673,7 +674,7 @@ def test_a_write_that_the_system_refuses_is_one_warning_and_every_span_is_counte
     def refuse(_descriptor, _data):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(os, "write", refuse)
+    monkeypatch.setattr(system, "write", refuse)
     reported = []
     processor = RunFileProcessor(path, "ab", failed=lambda: reported.append(processor.lost))
     user = provider_with(processor).get_tracer("user")
@@ -742,9 +743,11 @@ def test_a_file_of_the_program_that_got_the_number_of_a_closed_descriptor_is_lef
     number = processor._file._descriptor.number
     os.close(number)
     with open(tmp_path / "of the program", "w") as file:
-        assert file.fileno() == number
+        os.dup2(file.fileno(), number)
         user.start_span("b").end()
         processor.shutdown()
+        assert os.path.sameopenfile(number, file.fileno())
+    os.close(number)
     assert (tmp_path / "of the program").read_text() == ""
     assert names(path) == ["a", "b"]
 

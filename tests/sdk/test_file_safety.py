@@ -84,7 +84,7 @@ def test_a_mode_that_is_none_is_named_and_the_default_holds(path, monkeypatch, c
     ]
 
 
-@pytest.mark.parametrize("function", ["identity", "_above_streams", "Descriptor", "check_is_of_traces"])
+@pytest.mark.parametrize("function", ["identity", "_high", "Descriptor", "check_is_of_traces"])
 def test_a_file_that_could_not_be_opened_leaves_no_descriptor_and_is_opened_again(path, monkeypatch, function):
     module = _append_file if hasattr(_append_file, function) else opening
 
@@ -165,6 +165,66 @@ def pauses(monkeypatch):
     monkeypatch.setattr(_append_file, "sleep", sleep)
     monkeypatch.setattr(_append_file, "monotonic", lambda: now[0])
     return made
+
+
+# --- a file of the program's that has the inode of one that was deleted ----------------------------------------------
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_file_of_the_program_that_has_number_and_inode_of_the_trace_is_left_alone(path, tmp_path, is_empty):
+    """As where the trace was deleted and its inode given to the program's file: what is at its path is no longer this file."""
+    exporter = FileSpanExporter(path)
+    exporter.export(spans("before"))
+    mine = tmp_path / "mine.db"
+    path.rename(mine)
+    mine.write_text("" if is_empty else '{"resourceType":"Patient"}\n' * 100)
+    content = mine.read_text()
+    number = exporter._file._descriptor.number
+    assert exporter.export(spans("after")) is SUCCESS
+    assert (mine.read_text(), names(path.read_text())) == (content, ["after"])
+    os.close(number)  # the program's, which torchspan has not closed
+
+
+def test_a_trace_that_is_renamed_is_written_on(path, tmp_path):
+    exporter = FileSpanExporter(path)
+    exporter.export(spans("before"))
+    path.rename(tmp_path / "renamed.jsonl")
+    assert exporter.export(spans("after")) is SUCCESS
+    assert names((tmp_path / "renamed.jsonl").read_text()) == ["before", "after"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"resourceType":"Patient","id":"1"}\n',
+        '{"resources": [{"type": "Microsoft.Storage/storageAccounts"}]}\n',
+        '{"resource": "aws_instance"}\n',
+        '{"resourceSpansOf": 1}\n',
+    ],
+)
+def test_json_of_another_kind_that_begins_alike_is_left_alone(path, content):
+    path.write_text(content)
+    assert FileSpanExporter(path).export(spans()) is FAILURE
+    assert path.read_text() == content
+
+
+@pytest.mark.parametrize("key", ["resourceSpans", "resourceLogs", "resourceMetrics"])
+def test_a_file_of_otlp_json_is_appended_to(path, key):
+    path.write_text(f'{{"{key}": []}}\n')
+    assert FileSpanExporter(path).export(spans()) is SUCCESS
+    assert path.read_text().startswith(f'{{"{key}": []}}\n{{"resourceSpans":[')
+
+
+@pytest.mark.parametrize("content", ["\n", '{"resourceSp', "{"])
+def test_what_a_write_that_was_cut_off_has_left_is_appended_to(path, content):
+    path.write_text(content)
+    assert FileSpanExporter(path).export(spans()) is SUCCESS
+    assert path.read_text().startswith(content)
+
+
+def test_a_write_that_takes_nothing_fails_and_is_not_repeated_forever(path, monkeypatch):
+    monkeypatch.setattr(opening.system, "write", lambda *_: 0)
+    assert FileSpanExporter(path).export(spans()) is FAILURE
 
 
 # --- a lock that another process holds -----------------------------------------------------------------------------

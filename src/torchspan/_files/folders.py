@@ -8,9 +8,20 @@ import os
 import re
 import stat
 import threading
+from io import FileIO
 from pathlib import Path
 
-from torchspan._files.opening import CAREFULLY, PRIVATE, Descriptor, check_size, identity, is_own, refused
+from torchspan._files.opening import (
+    CAREFULLY,
+    PRIVATE,
+    Descriptor,
+    check_size,
+    identity,
+    is_own,
+    refused,
+    system,
+    write_some,
+)
 
 _REMOVALS = 100
 """Attempts to empty a folder in which another process makes files meanwhile."""
@@ -21,7 +32,8 @@ class Folder:
 
     Names are those of entries, without a path. No link is followed, neither in place of the folder nor of an
     entry. If the program has closed the descriptor, the folder is opened again if it is still the same one: this user's,
-    with the same device and inode.
+    with the same device and inode. The descriptor is used while the path leads to the folder, or while it has in it what was last
+    written.
 
     Raises OSError if there is none, or if it belongs to another user.
 
@@ -31,6 +43,7 @@ class Folder:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._written = ("", (0, 0))
         self._descriptor = self._opened()
 
     @property
@@ -46,19 +59,19 @@ class Folder:
 
     def open(self, name: str, flags: int) -> int:
         """A descriptor of a regular file of this user's. A file that is made is private to its owner. Raises OSError."""
-        opened = os.open(name, flags | CAREFULLY, PRIVATE, dir_fd=self.number)
+        opened = system.open(name, flags | CAREFULLY, PRIVATE, dir_fd=self.number)
         try:
-            status = os.fstat(opened)
+            status = system.fstat(opened)
             if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not is_own(status, self.path):
                 raise refused(name, "is not a regular file of this user, or has a second name (a hard link)")
         except BaseException:
-            os.close(opened)
+            system.close(opened)
             raise
         return opened
 
     def read(self, name: str, limit: int) -> bytes:
         """The first `limit` bytes of a file. Raises OSError."""
-        with os.fdopen(self.open(name, os.O_RDONLY), "rb") as file:
+        with FileIO(self.open(name, os.O_RDONLY), "rb") as file:
             return file.read(limit)
 
     def write(self, name: str, content: bytes) -> None:
@@ -68,9 +81,12 @@ class Folder:
         with contextlib.suppress(FileNotFoundError):  # of an earlier process with this number
             self.unlink(unfinished)
         try:
-            with os.fdopen(self.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-                file.write(content)
-            os.replace(unfinished, name, src_dir_fd=self.number, dst_dir_fd=self.number)
+            with FileIO(self.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+                written, left = identity(system.fstat(file.fileno())), memoryview(content)
+                while left:
+                    left = write_some(file.fileno(), left)
+            system.replace(unfinished, name, src_dir_fd=self.number, dst_dir_fd=self.number)
+            self._written = (name, written)
         except BaseException:
             with contextlib.suppress(OSError):
                 self.unlink(unfinished)
@@ -78,19 +94,19 @@ class Folder:
 
     def unlink(self, name: str) -> None:
         """Remove a file. Raises OSError."""
-        os.unlink(name, dir_fd=self.number)
+        system.unlink(name, dir_fd=self.number)
 
     def touch(self, name: str) -> None:
         """Set the times of a file to now. Raises OSError."""
-        os.utime(name, dir_fd=self.number)
+        system.utime(name, dir_fd=self.number)
 
     def status(self) -> os.stat_result:
         """The status of the folder itself. Raises OSError."""
-        return os.fstat(self.number)
+        return system.fstat(self.number)
 
     def names(self) -> list[str]:
         """The names of its entries. Raises OSError."""
-        return os.listdir(self.number)  # noqa: PTH208 - pathlib takes no descriptor
+        return system.listdir(self.number)
 
     def remove(self, names: re.Pattern[str]) -> None:
         """Remove the files whose whole name matches, then the folder, unless it contains anything else. Raises nothing.
@@ -110,23 +126,26 @@ class Folder:
 
     def is_in_place(self) -> bool:
         """Whether its path still leads to this folder."""
-        with contextlib.suppress(OSError):
-            return identity(os.lstat(self.path)) == self._descriptor.identity
-        return False
+        return self._descriptor.is_in_place()
 
     def close(self) -> None:
         """Close the descriptor."""
         self._descriptor.close()
 
     def _opened(self) -> Descriptor:
-        opened = os.open(self.path, os.O_RDONLY | CAREFULLY | getattr(os, "O_DIRECTORY", 0))
+        opened = system.open(self.path, os.O_RDONLY | CAREFULLY | getattr(os, "O_DIRECTORY", 0))
         try:
-            if not is_own(os.fstat(opened), self.path):
+            if not is_own(system.fstat(opened), self.path):
                 raise refused(self.path, "belongs to another user")
-            return Descriptor(opened)
+            return Descriptor(opened, self.path, self._has_written)
         except BaseException:
-            os.close(opened)
+            system.close(opened)
             raise
+
+    def _has_written(self, number: int) -> bool:
+        """Whether the folder with this descriptor has the file that was last written. Raises OSError if it has none of the name."""
+        name, written = self._written
+        return identity(system.stat(name, dir_fd=number, follow_symlinks=False)) == written
 
 
 def open_folder(path: str) -> Folder:

@@ -8,46 +8,83 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-# --- descriptors that a program may close ---------------------------------------------------------------------------
 try:
     import fcntl
+    import posix
+    import resource
 except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    import nt as posix  # type: ignore[no-redef]
+
+    fcntl = resource = None  # type: ignore[assignment]
+
+# `os` takes its functions from there. A test of the program puts mocks into `os`, and what they return is not a descriptor.
+system = posix
+flock = None if fcntl is None else fcntl.flock
+_control = None if fcntl is None else fcntl.fcntl
+_getrlimit = None if resource is None else resource.getrlimit
+
+# --- descriptors that a program may close ---------------------------------------------------------------------------
+_HIGH = 700
+"""A program that closes descriptors at its start closes the low numbers, and its next files get the lowest that are free."""
+
+
+def _nothing_inside(_number: int) -> bool:
+    return False
 
 
 class Descriptor:
-    """An open file.
+    """An open file of torchspan's. It is used only while it is proven to be that one.
 
-    Its number is never 0, 1 or 2. In a program without a stdout the number 1 is free, and processes that it starts would print into
-    the file. If the program has closed the descriptor, and perhaps given the number to one of its own files, nothing is done to that
-    file.
+    Its number is `_HIGH` or above where the limit of the process permits that, and never 0, 1 or 2. In a program without a stdout
+    the number 1 is free, and processes that it starts would print into the file.
+
+    A program may close the descriptor and give its number to a file of its own, and that file may get the inode of a deleted
+    one. So device and inode do not prove it. The file must be at its path, or contain what only torchspan has written there.
 
     Args:
-        opened: The descriptor that `os.open` returned. If its number is 0, 1 or 2, it is closed and replaced by a
-            duplicate.
+        opened: The descriptor that `system.open` returned. It is closed and replaced by a duplicate with another number.
+        path: That of the file.
+        is_inside: Whether the open file with this number contains what torchspan wrote; asked where the path does not lead to it.
     """
 
-    __slots__ = ("identity", "number")
+    __slots__ = ("_is_inside", "_path", "identity", "number")
 
-    def __init__(self, opened: int) -> None:
-        self.identity = identity(os.fstat(opened))
+    def __init__(self, opened: int, path: str, is_inside: Callable[[int], bool] = _nothing_inside) -> None:
+        self._path, self._is_inside = path, is_inside
+        self.identity = identity(system.fstat(opened))
         """Device and inode of the file."""
-        self.number = _above_streams(opened)  # last: if this raises, `opened` is still open, and the caller's
+        self.number = _high(opened)  # last: if this raises, `opened` is still open, and the caller's
 
     def status(self) -> os.stat_result | None:
-        """The status of the file; None if the descriptor has been closed."""
+        """The status of the file; None if the descriptor has been closed, or may have another file."""
         with contextlib.suppress(OSError):
-            status = os.fstat(self.number)
-            if identity(status) == self.identity:
+            status = system.fstat(self.number)
+            if identity(status) == self.identity and (self.is_in_place() or self._is_inside(self.number)):
                 return status
+        for action in _WHEN_LOST:
+            action()
         return None
+
+    def is_in_place(self) -> bool:
+        """Whether the path leads to the file."""
+        with contextlib.suppress(OSError):
+            return identity(system.lstat(self._path)) == self.identity
+        return False
 
     def close(self) -> None:
         """Close it, unless it has been closed."""
         if self.status() is not None:
-            os.close(self.number)
+            system.close(self.number)
+
+
+_WHEN_LOST: list[Callable[[], object]] = []
+
+
+def when_lost(action: Callable[[], object]) -> None:
+    """Call `action` whenever the program turns out to have closed a descriptor of torchspan's: it may have closed others, too."""
+    _WHEN_LOST.append(action)
 
 
 def identity(status: os.stat_result) -> tuple[int, int]:
@@ -55,20 +92,30 @@ def identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _above_streams(descriptor: int) -> int:
-    if descriptor > 2 or fcntl is None:
+def _high(descriptor: int) -> int:
+    if _control is None or _getrlimit is None:
         return descriptor
-    duplicate: int = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
-    os.close(descriptor)
-    return duplicate
+    limit = _getrlimit(resource.RLIMIT_NOFILE)[0]
+    lowest = _HIGH if limit == resource.RLIM_INFINITY else min(_HIGH, limit * 2 // 3)
+    for number in (max(lowest, 3), 3):
+        with contextlib.suppress(OSError, ValueError):  # none above it is free, or the limit is lower
+            duplicate: int = _control(descriptor, fcntl.F_DUPFD_CLOEXEC, number)
+            system.close(descriptor)
+            return duplicate
+    if descriptor < 3:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    return descriptor
+
+
+def write_some(number: int, content: memoryview) -> memoryview:
+    """Write to a descriptor, and return what it has not taken. Raises OSError where it takes nothing."""
+    written = system.write(number, content)
+    if not written:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    return content[written:]
 
 
 # ------------------------------------------------------------------------------------------------------------------
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
-
 PRIVATE = 0o600
 """Permissions of a file that its owner alone reads and writes."""
 
@@ -124,10 +171,10 @@ def open_for_appending(name: str, mode: int = PRIVATE) -> int:
     """
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(FileExistsError):
-            descriptor = os.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | CAREFULLY, mode)
-            if hasattr(os, "fchmod"):
+            descriptor = system.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | CAREFULLY, mode)
+            if hasattr(system, "fchmod"):
                 with contextlib.suppress(OSError):  # a file system without permissions
-                    os.fchmod(descriptor, mode)
+                    system.fchmod(descriptor, mode)
             return descriptor
         with contextlib.suppress(FileNotFoundError):
             return open_existing(name, os.O_APPEND)
@@ -139,25 +186,25 @@ def open_existing(name: str, flags: int) -> int:
 
     Raises OSError, as `open_for_appending` does.
     """
-    expected = os.lstat(name)
+    expected = system.lstat(name)
     if stat.S_ISLNK(expected.st_mode):
         raise _is_link(name)
     _check(name, expected)  # opening alone has effects on some devices and on the readers of a pipe
     try:
-        opened = os.open(name, flags | CAREFULLY | (os.O_RDWR if flags & os.O_APPEND else 0))
+        opened = system.open(name, flags | CAREFULLY | (os.O_RDWR if flags & os.O_APPEND else 0))
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
             raise _is_link(name) from None
         raise
     try:
-        status = os.fstat(opened)
+        status = system.fstat(opened)
         if not stat.S_ISREG(status.st_mode):
             raise refused(name, "was replaced while it was opened")
         if status.st_nlink == 0:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         _check(name, status)
     except BaseException:
-        os.close(opened)
+        system.close(opened)
         raise
     return opened
 
@@ -174,13 +221,13 @@ def open_own(name: str, start: re.Pattern[bytes], what: str, inputs: Iterable[st
     """
     opened = open_existing(name, os.O_APPEND)
     try:
-        status = os.fstat(opened)
+        status = system.fstat(opened)
         if any(_is_file(input_, status) for input_ in inputs):
             raise refused(name, "is one of the files that are read")
-        if status.st_size and not start.match(os.read(opened, _START)):
+        if status.st_size and not start.match(system.read(opened, _START)):
             raise refused(name, f"is not {what}, and torchspan replaces no other file")
     except BaseException:
-        os.close(opened)
+        system.close(opened)
         raise
     return opened
 
@@ -200,8 +247,8 @@ def check_size(size: int) -> None:
 
     A write beyond the limit (RLIMIT_FSIZE) sends SIGXFSZ, which ends a program that does not ignore it as Python does.
     """
-    if resource is not None:
-        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if _getrlimit is not None:
+        limit = _getrlimit(resource.RLIMIT_FSIZE)[0]
         if limit != resource.RLIM_INFINITY and size > limit:
             reason = f"this process may write files of at most {limit} bytes (RLIMIT_FSIZE, ulimit -f)"
             raise OSError(errno.EFBIG, f"{os.strerror(errno.EFBIG)}: {reason}")
@@ -213,13 +260,13 @@ def is_own(status: os.stat_result, folder: str) -> bool:
     Args:
         folder: Where this user could make a file alongside it, or inside.
     """
-    if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
+    if not hasattr(system, "geteuid") or status.st_uid == system.geteuid():
         return True
     import tempfile  # rarely needed, and every process below `torchspan run` loads this module
 
     # A file system without owners (a share, a FAT disk) gives every file the same one.
     with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=folder) as probe_file:
-        return os.fstat(probe_file.fileno()).st_uid == status.st_uid
+        return system.fstat(probe_file.fileno()).st_uid == status.st_uid
     return False
 
 

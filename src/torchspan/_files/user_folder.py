@@ -10,9 +10,11 @@ import stat
 import time
 from collections.abc import Iterator
 from functools import lru_cache
+from io import FileIO
 from pathlib import Path
 
 from torchspan._files.folders import Folder, open_folder
+from torchspan._files.opening import system
 
 KEY_SIZE = 32
 """Bytes of a key."""
@@ -62,11 +64,11 @@ def key_in(folder: Folder, name: str) -> bytes:
     Processes that make it at once get the same key. Raises OSError where it cannot be made or read, and UnusableError where
     another user could have read it.
     """
-    with contextlib.suppress(FileExistsError), os.fdopen(folder.open(name, _NEW), "wb") as file:
+    with contextlib.suppress(FileExistsError), FileIO(folder.open(name, _NEW), "wb") as file:
         file.write(secrets.token_bytes(KEY_SIZE))
     for _ in range(_READS):
-        with os.fdopen(folder.open(name, os.O_RDONLY), "rb") as file:
-            mode, key = os.fstat(file.fileno()).st_mode, file.read(KEY_SIZE + 1)
+        with FileIO(folder.open(name, os.O_RDONLY), "rb") as file:
+            mode, key = system.fstat(file.fileno()).st_mode, file.read(KEY_SIZE + 1)
         if mode & (stat.S_IRWXG | stat.S_IRWXO) or len(key) > KEY_SIZE:
             break
         if len(key) == KEY_SIZE:

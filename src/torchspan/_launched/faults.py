@@ -12,7 +12,7 @@ from typing import Any
 
 from torchspan._base.forks import in_each_child
 from torchspan._files.folders import Folder
-from torchspan._files.opening import Descriptor
+from torchspan._files.opening import Descriptor, system, when_lost
 
 SUFFIX = ".crash"
 """Of the file; its stem is the process id."""
@@ -26,6 +26,9 @@ def catch_crashes(folder: Folder) -> None:
     Until then `faulthandler.is_enabled()` is False, as without torchspan: pytest, for example, enables it again on stderr at
     its end if it was enabled at its start.
 
+    `faulthandler` writes to a number, and looks at nothing when the process crashes. So the number is a high one, and it is checked
+    whenever another descriptor of torchspan's turns out to be closed.
+
     The file is empty unless the process crashes, and stays until the folder is removed: many crashes come after the
     last of Python's exit handlers.
     """
@@ -34,6 +37,7 @@ def catch_crashes(folder: Folder) -> None:
     catcher = _Catcher(folder)
     if catcher.begin():
         in_each_child(functools.partial(catcher.begin_in_child))  # which keeps it alive
+        when_lost(catcher.check)
 
 
 class _Catcher:
@@ -83,13 +87,23 @@ class _Catcher:
             self._file = None
         parents.close()
 
+    def check(self) -> None:
+        """Leave a descriptor that the program has closed: its number may be that of a file of the program's."""
+        file, self._file = self._file, None  # while its status is asked for, which may end here
+        if file is None:
+            return
+        if file.status() is not None:
+            self._file = file
+        elif not self._open():
+            self._originals["disable"]()
+
     def _open(self) -> bool:
         try:
             opened = self._folder.open(_name(), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             try:
-                file = Descriptor(opened)
+                file = Descriptor(opened, os.path.join(self._folder.path, _name()))  # noqa: PTH118 - as in `Folder`
             except BaseException:
-                os.close(opened)
+                system.close(opened)
                 raise
         except OSError:
             return False

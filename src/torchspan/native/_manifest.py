@@ -12,10 +12,11 @@ import re
 import stat
 import sys
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torchspan._files.opening import CAREFULLY
+from torchspan._files.opening import CAREFULLY, system
 from torchspan._files.user_folder import caches
 
 COMMAND = "python -m torchspan.native build"
@@ -158,9 +159,9 @@ class LibraryFolder(NamedTuple):
             self._check_status(folder, folder.stat())
 
     def _read(self, path: Path) -> bytes:
-        with os.fdopen(os.open(path, os.O_RDONLY | CAREFULLY), "rb") as file:
-            self._check_status(path, os.fstat(file.fileno()))
-            return file.read()
+        with FileIO(system.open(path, os.O_RDONLY | CAREFULLY), "rb") as file:
+            self._check_status(path, system.fstat(file.fileno()))
+            return file.readall()
 
     def _check_status(self, path: Path, status: os.stat_result) -> None:
         if status.st_uid not in self.owners:

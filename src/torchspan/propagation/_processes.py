@@ -8,11 +8,9 @@ pickles anyway, and are removed from it again. So neither the program's environm
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import pickle
 import sys
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -26,64 +24,84 @@ from opentelemetry.trace import Span
 
 from torchspan._base import reading
 from torchspan._base.boundaries import ErrorBoundary, failed
-from torchspan._base.forks import renewed, uncut
+from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import Undo
 from torchspan._base.logs import Log
 from torchspan._base.patching import Function, Patches
 from torchspan._context.span_ends import SpanEnds
-from torchspan._files.opening import check_size
+from torchspan._files.opening import Descriptor, system
 from torchspan.propagation import _carrier
 from torchspan.propagation._context import from_elsewhere
 
+with contextlib.suppress(ImportError):  # Windows, which has no fork
+    from fcntl import ioctl
+    from termios import FIONREAD
+
 # --- whether the span that started a process is over ----------------------------------------------------------------
-# The byte is in a file without a name that both processes map. Forked processes inherit it, and spawned ones receive it. It is
-# written when the span ends in the process that opened it, so that a long-lived worker gets no stale parent.
+# It is over when the pipe has a byte, which no process reads. Forked processes inherit the pipe, and spawned ones receive the end for
+# reading. The byte is written when the span ends in the process that opened it, so that a long-lived worker gets no stale parent.
 logger = Log("torchspan")
+
+_NO_BYTES = b"\0" * 4
+"""What FIONREAD answers for an empty pipe."""
 
 
 class Liveness:
-    """The byte of one span, in the process that opened it (`fd` is its file) and in those that were started in it."""
+    """The pipe of one span, in the process that opened it and in those that were started in it.
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
+    Args:
+        reads: The end that shows whether the span is over.
+        writes: The other one, in the process that opened the span and in its forks.
+    """
+
+    def __init__(self, reads: int, writes: int | None = None) -> None:
+        self._reads = Descriptor(reads, "", _always)
+        self._writes = None if writes is None else Descriptor(writes, "", _always)
         self._owner = os.getpid()
-        self._byte = mmap.mmap(fd, 1)
 
     @classmethod
     def new(cls) -> Liveness:
-        """A new byte. Raises OSError where temporary files cannot be written."""
-        check_size(1)
-        with uncut(), tempfile.TemporaryFile() as file:  # the first one looks for the folder, under a lock
-            file.truncate(1)
-            return cls(os.dup(file.fileno()))
+        """A new pipe. Raises OSError where no more descriptors are available."""
+        return cls(*system.pipe())
 
     def is_over(self) -> bool:
-        """Whether the span has ended."""
-        return self._byte[0] != 0
+        """Whether the span has ended; False if this process has closed the pipe."""
+        return self._reads.status() is not None and ioctl(self._reads.number, FIONREAD, _NO_BYTES) != _NO_BYTES
 
     def end(self) -> None:
         """Record that the span has ended. Does nothing in a fork, which has only a copy of the span."""
-        if os.getpid() == self._owner:
-            self._byte[0] = 1
+        if self._writes is None or os.getpid() != self._owner:
+            return
+        # Without a reader, a program that does not ignore SIGPIPE would be ended.
+        if self._writes.status() is not None and self._reads.status() is not None:
+            system.write(self._writes.number, b"1")
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         from multiprocessing import context, reduction
 
         try:
-            if context.get_spawning_popen() is not None:  # otherwise pickling would start a server for files
-                return _handed_over, (reduction.DupFd(self._fd),)
+            # Otherwise pickling would start a server for files.
+            if context.get_spawning_popen() is not None and self._reads.status() is not None:
+                return _handed_over, (reduction.DupFd(self._reads.number),)
         except Exception:  # something else that starts processes; it must not fail because of this
-            logger.debug("A file could not be handed to a started process.", exc_info=True)
+            logger.debug("A pipe could not be handed to a started process.", exc_info=True)
         return _handed_over, (None,)
 
     def __del__(self) -> None:
         with contextlib.suppress(OSError, AttributeError, TypeError):  # at the interpreter's end anything may be gone
             self.end()
-            os.close(self._fd)
+            self._reads.close()
+            if self._writes is not None:
+                self._writes.close()
+
+
+def _always(_number: int) -> bool:
+    """The system gives the inode of a pipe to no other one."""
+    return True
 
 
 class LivenessTable:
-    """The bytes of this process's open spans in which processes were started, one for each span."""
+    """The pipes of this process's open spans in which processes were started, one for each span."""
 
     def __init__(self, ends: SpanEnds) -> None:
         self._ends = ends
@@ -91,10 +109,10 @@ class LivenessTable:
         self._lock = renewed(self, "_lock", threading.RLock)
 
     def of(self, span: Span) -> Liveness | None:
-        """The byte of `span`; None for a span that does not record, because its end cannot be seen."""
+        """The pipe of `span`; None for a span that does not record, because its end cannot be seen."""
         if not span.is_recording() or not hasattr(os, "fork"):
             return None
-        with self._lock:  # of two bytes, only the last one would be known when the span ends
+        with self._lock:  # of two pipes, only the last one would be known when the span ends
             liveness = self._of.get(span)
             if liveness is None:
                 liveness = self._of[span] = Liveness.new()
@@ -110,11 +128,11 @@ class LivenessTable:
 
 
 def _handed_over(handle: Any) -> Liveness | None:
-    """The same byte in a started process; None if no file was passed. The span then stays the parent."""
+    """The same pipe in a started process; None if none was passed. The span then stays the parent."""
     try:
         return None if handle is None else Liveness(handle.detach())
     except Exception:
-        logger.debug("A file could not be taken over from the starting process.", exc_info=True)
+        logger.debug("A pipe could not be taken over from the starting process.", exc_info=True)
         return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
+import re
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic, sleep  # the real ones, also where a program replaces them later
 
 from torchspan._base.forks import in_each_child
-from torchspan._files.opening import Descriptor, check_size, open_for_appending, refused
+from torchspan._files.opening import Descriptor, check_size, flock, open_for_appending, refused, system, write_some
 
 try:
     import fcntl
@@ -23,8 +23,14 @@ except ImportError:  # Windows: O_APPEND alone keeps lines of different processe
 PATIENCE_S = 0.1
 """Seconds for which a lock of another process is waited for: once."""
 
-_START = b'{"resource'
-"""What a file of OTLP JSON begins with."""
+_START = re.compile(rb'\s*\{"resource(?:Spans|Metrics|Logs)"\s*:')
+"""What a file of OTLP JSON begins with. Files of other kinds begin with `{"resourceType":` or `{"resources":`."""
+
+_TORN_START = b'{"resourceSpans":'
+"""What a write that was cut off has left the beginning of."""
+
+_LAST = 64
+"""Bytes at the end of the line that a process wrote last, by which it recognizes the file."""
 
 
 class FileIsFullError(Exception):
@@ -32,7 +38,7 @@ class FileIsFullError(Exception):
 
 
 class AppendFile:
-    """Appends lines, each by one `os.write` on an O_APPEND descriptor under a lock that all writers share.
+    """Appends lines, each by one write on an O_APPEND descriptor under a lock that all writers share.
 
     Args:
         path: The name of the file, asked for at every opening, so that a forked child gets the file of its own process id.
@@ -45,7 +51,7 @@ class AppendFile:
     The file and its folders are created at the first line, and again when the file was deleted meanwhile. A line
     is written whole or not at all: what a full disk cut off is taken back, and a torn line that another program
     left at the end is closed with a newline first. A program may close all descriptors, this one included: then the
-    file is opened again, and a file of the program's that has got the same number is left alone.
+    file is opened again, and a file of the program's that has got the same number, or the inode of a deleted file, is left alone.
 
     Another process that holds the lock is waited for once, for PATIENCE_S. From then on this process writes without the lock where
     it is held: O_APPEND keeps whole lines apart in all but the rarest case.
@@ -60,6 +66,7 @@ class AppendFile:
         self._mode = mode
         self._descriptor: Descriptor | None = None
         self._end: int | None = None
+        self._last = b""
         self._waits = True
         self._start_process()
         in_each_child(self._reset_after_fork)
@@ -75,7 +82,7 @@ class AppendFile:
         Raises OSError if the file cannot be opened.
         """
         with self._thread_lock:
-            return os.fstat(self._open()).st_mode & 0o077
+            return system.fstat(self._open()).st_mode & 0o077
 
     def append(self, line: bytes) -> None:
         """Write one line, or several that stay together, the last newline included.
@@ -114,11 +121,11 @@ class AppendFile:
         try:
             self._append_line(descriptor, line)
         finally:
-            if is_locked:
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            if is_locked and flock is not None:
+                flock(descriptor, fcntl.LOCK_UN)
 
     def _append_line(self, descriptor: int, line: bytes) -> None:
-        size = os.fstat(descriptor).st_size
+        size = system.fstat(descriptor).st_size
         # Where the file ends as this process left it, the last byte is known.
         if size != self._end and _is_torn(descriptor, size):
             line = b"\n" + line
@@ -129,14 +136,14 @@ class AppendFile:
         view = memoryview(line)
         try:
             while view:
-                view = view[os.write(descriptor, view) :]
+                view = write_some(descriptor, view)
         except OSError:
             with contextlib.suppress(OSError):
                 # Unless another program has appended meanwhile.
-                if os.fstat(descriptor).st_size == size + len(line) - len(view):
-                    os.ftruncate(descriptor, size)
+                if system.fstat(descriptor).st_size == size + len(line) - len(view):
+                    system.ftruncate(descriptor, size)
             raise
-        self._end = size + len(line)
+        self._end, self._last = size + len(line), line[-_LAST:]
 
     def _open(self) -> int:
         """The descriptor of the file that is at the path."""
@@ -147,28 +154,37 @@ class AppendFile:
             self._close()
         path = self.path
         try:
-            _make_folder(Path(path).parent)
-            opened = open_for_appending(path, self._mode)
+            try:
+                opened = open_for_appending(path, self._mode)
+            except (FileNotFoundError, NotADirectoryError):
+                _make_folder(Path(path).parent)
+                opened = open_for_appending(path, self._mode)
         except ValueError as error:  # a NUL character, or one that the system's encoding lacks
             raise OSError(errno.EINVAL, f"is not a name that a file can have ({error})") from None
         try:
-            self._descriptor = Descriptor(opened)
+            self._descriptor = Descriptor(opened, path, self._has_last_line)
             check_is_of_traces(self._descriptor.number, path)
         except BaseException:
             if self._descriptor is None:
-                os.close(opened)
+                system.close(opened)
             self._close()
             raise
         return self._descriptor.number
 
+    def _has_last_line(self, number: int) -> bool:
+        """Whether the file with this descriptor has the line that this process wrote last, where it wrote it."""
+        if self._end is None:
+            return False
+        return system.pread(number, len(self._last), self._end - len(self._last)) == self._last
+
     def _lock(self, descriptor: int) -> bool:
         """Take the lock that all writers of this file share. False: there is none, or another process does not release it."""
-        if fcntl is None:
+        if flock is None:
             return False
         pause, deadline = 0.00005, monotonic() + PATIENCE_S
         while True:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 self._waits = self._waits and monotonic() <= deadline
                 if not self._waits:
@@ -181,9 +197,10 @@ class AppendFile:
                 return True
 
     def _close(self) -> None:
-        descriptor, self._descriptor, self._end = self._descriptor, None, None
+        descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             descriptor.close()
+        self._end = None
 
     def _start_process(self) -> None:
         self._thread_lock = threading.RLock()
@@ -198,10 +215,10 @@ class AppendFile:
 
 def check_is_of_traces(descriptor: int, name: str) -> None:
     """Raises OSError for a file that contains something else than OTLP JSON: a line at its end would damage it."""
-    if not hasattr(os, "pread"):
+    if not hasattr(system, "pread"):
         return
-    start = os.pread(descriptor, 64, 0).lstrip()[: len(_START)]
-    if not _START.startswith(start):
+    start = system.pread(descriptor, 64, 0)
+    if not (_START.match(start) or _TORN_START.startswith(start.strip())):
         raise refused(name, "is not a file of traces, and torchspan appends to no other file")
 
 
@@ -213,9 +230,9 @@ def _make_folder(folder: Path) -> None:
 
 
 def _is_torn(descriptor: int, size: int) -> bool:
-    if size == 0 or not hasattr(os, "pread"):
+    if size == 0 or not hasattr(system, "pread"):
         return False
     try:
-        return os.pread(descriptor, 1, size - 1) != b"\n"
+        return system.pread(descriptor, 1, size - 1) != b"\n"
     except OSError:
         return False
