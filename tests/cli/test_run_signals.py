@@ -253,6 +253,52 @@ def test_the_next_run_removes_the_folder_of_a_group_that_was_killed_and_no_other
     assert list(temporary.iterdir()) == []
 
 
+def is_stopped(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_a_program_that_is_stopped_and_continued_by_its_number_continues_and_run_with_it(tmp_path):
+    process = started(tmp_path, *RUN, "--output", "x", "--", sys.executable, "-S", "-c", PROGRAM, "SIGCONT SIGRTMAX")
+    with process:
+        assert process.stdout.readline() == "ready\n"
+        for _ in range(3):
+            until_it_reads(process.pid)
+            to_the_program_alone(process.pid, signal.SIGSTOP)
+            until(lambda: is_stopped(process.pid))
+            to_the_program_alone(process.pid, signal.SIGCONT)
+            assert process.stdout.readline() == "SIGCONT\n"
+            until(lambda: not is_stopped(process.pid))
+            assert seen(process, to_the_program_alone) == []
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+def test_a_program_that_is_killed_while_it_is_stopped_ends_run(tmp_path):
+    with started(tmp_path, *RUN, "--output", "x", "--", "sh", "-c", "echo ready; exec sleep 60") as process:
+        assert process.stdout.readline() == "ready\n"
+        to_the_program_alone(process.pid, signal.SIGSTOP)
+        until(lambda: is_stopped(process.pid))
+        to_the_program_alone(process.pid, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("continue_", [to_the_process_group, to_each_process_by_itself, to_run_alone])
+def test_run_is_stopped_as_long_as_the_program_and_the_program_gets_one_sigcont(tmp_path, continue_):
+    process = started(tmp_path, *RUN, "--output", "x", "--", sys.executable, "-S", "-c", PROGRAM, "SIGCONT SIGRTMAX")
+    with process:
+        assert process.stdout.readline() == "ready\n"
+        until_it_reads(process.pid)
+        to_the_program_alone(process.pid, signal.SIGSTOP)
+        until(lambda: is_stopped(process.pid))
+        time.sleep(0.3)  # several looks at the program
+        assert is_stopped(process.pid)
+        continue_(process.pid, signal.SIGCONT)
+        assert process.stdout.readline() == "SIGCONT\n"
+        assert seen(process, to_the_program_alone) == []
+        process.stdin.close()
+    assert process.returncode == 0
+
+
 def until(condition):
     deadline = time.monotonic() + 60
     while not condition():
@@ -364,4 +410,24 @@ def test_a_program_that_handles_control_z_is_not_stopped_and_dies_of_control_c(t
     assert terminal.shows("SIGTSTP") == []
     terminal.presses("\x03")
     assert "KeyboardInterrupt" in terminal.shows(f"ended {-signal.SIGINT}")
+    terminal.close()
+
+
+SUSPENDED = """
+import os, signal, subprocess
+number = os.getpid()
+helper = subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -CONT {number}"])
+os.kill(number, signal.SIGTSTP)
+helper.wait()
+print("continued", flush=True)
+"""
+
+
+@pytest.mark.parametrize("prefix", [ALONE, [*RUN, "--output", "x", "--"]], ids=["alone", "run"])
+def test_a_program_that_suspends_itself_is_a_stopped_job_until_another_process_continues_it(tmp_path, prefix):
+    terminal = Terminal(tmp_path, prefix, SUSPENDED)
+    assert terminal.shows("stopped SIGTSTP") == []
+    assert terminal.shows("continued") == []
+    terminal.types("bg\n")
+    assert [line for line in terminal.shows("ended 0") if not re.match("torchspan: ", line)] == []
     terminal.close()

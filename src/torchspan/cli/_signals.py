@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import selectors
 import signal
 import sys
@@ -24,6 +25,8 @@ from typing import Any
 
 # --- a process alongside, which receives signals to the group -------------------------------------------------------
 _DEVICES = (0, 1, 2)
+_LOOK_S = 0.05
+"""Between two looks at a program that is stopped."""
 _START_OF_ARGUMENTS, _END_OF_ARGUMENTS = 45, 46
 """Of /proc/<pid>/stat, counted from the field behind the command's name (arg_start and arg_end in proc_pid_stat(5))."""
 
@@ -31,8 +34,8 @@ _START_OF_ARGUMENTS, _END_OF_ARGUMENTS = 45, 46
 class Sibling:
     """An idle process in the process group, session, terminal and control group of this one and of the program.
 
-    It only reports each signal that reaches it. Handlers of the signals to report must be installed
-    before. It shows the program's name and arguments, so that `pkill -f app.py` selects it with the program and
+    It reports each signal that reaches it, and continues this process when that was stopped with the program and the program
+    alone is continued. Handlers of the signals to report must be installed before. It shows the program's name and arguments, so that `pkill -f app.py` selects it with the program and
     `pkill torchspan` does not.
 
     Args:
@@ -44,10 +47,11 @@ class Sibling:
         open_end, self._open_end = os.pipe()
         for descriptor in (self.reports, reports):
             os.set_blocking(descriptor, False)
+        parent = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
             os.close(self._open_end)
-            _wait(reports, open_end, command, on_orphaned)
+            _wait(reports, open_end, parent, command, on_orphaned)
         os.close(reports)
         os.close(open_end)
 
@@ -69,6 +73,10 @@ class Sibling:
                     return True
         return False
 
+    def watch(self, program: int) -> None:
+        """Have it continue this process, once that is stopped, as soon as the program is not stopped any more. 0: no longer."""
+        os.write(self._open_end, b"%d " % program)
+
     def resume(self) -> None:
         """Continue it where a SIGSTOP to the whole group has stopped it."""
         os.kill(self._pid, signal.SIGCONT)
@@ -82,7 +90,7 @@ class Sibling:
         os.close(self._open_end)
 
 
-def _wait(reports: int, open_end: int, command: Sequence[str], on_orphaned: Callable[[], None]) -> None:
+def _wait(reports: int, open_end: int, parent: int, command: Sequence[str], on_orphaned: Callable[[], None]) -> None:
     """The life of that process. Never returns: nothing that the parent has registered for its exit must run here."""
     try:
         null = os.open(os.devnull, os.O_RDWR)
@@ -92,10 +100,25 @@ def _wait(reports: int, open_end: int, command: Sequence[str], on_orphaned: Call
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         with contextlib.suppress(Exception):
             _look_like(command)
-        os.read(open_end, 1)  # ends when the parent has
+        program = 0
+        while True:
+            if not select.select([open_end], [], [], _LOOK_S if program else None)[0]:
+                if _state(parent) == "T" and _state(program) not in ("T", "t"):
+                    os.kill(parent, signal.SIGCONT)
+            elif message := os.read(open_end, 4096):
+                program = int(message.split()[-1])
+            else:  # the parent has ended
+                break
         on_orphaned()
     finally:
         os._exit(0)
+
+
+def _state(pid: int) -> str:
+    """The letter for what a process does: `T` where it is stopped. Empty where there is none, or no /proc."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+    return ""
 
 
 def _look_like(command: Sequence[str]) -> None:
@@ -262,6 +285,15 @@ class Signals:
         # Signals about stopping have done what they are for. After the pause they would be taken for new ones.
         self._pass_on(pid)
         self._waiting = deque(entry for entry in self._waiting if entry[0] not in _JOB_CONTROL)
+        if self._sibling is not None:
+            self._sibling.watch(pid)
+        self._stop_until_continued(pid, number)
+        if self._sibling is not None:
+            self._sibling.watch(0)
+        if _has_changed(pid):  # it needs no SIGCONT: that came from the sibling, or the program got it as well
+            self._waiting = deque(entry for entry in self._waiting if entry[0] != signal.SIGCONT)
+
+    def _stop_until_continued(self, pid: int, number: int) -> None:
         if number == signal.SIGSTOP:
             if not _has_changed(pid):
                 os.kill(os.getpid(), number)
