@@ -193,6 +193,51 @@ def test_a_signal_handler_that_ends_a_span_while_another_is_written_does_not_wai
     assert names(path) == ["interrupted", "in the handler"]
 
 
+@contextlib.contextmanager
+def interrupted_at(function, instruction, handler):
+    """Has `handler` run once inside the block, before an instruction of the function, as a signal handler may."""
+    run = []
+
+    def before_each(frame, event, _):
+        if event == "call" and frame.f_code is not function.__code__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            run.append(event)
+            if len(run) == instruction:
+                handler()
+        return before_each
+
+    before = sys.gettrace()
+    sys.settrace(before_each)
+    try:
+        yield run
+    finally:
+        sys.settrace(before)
+
+
+def test_a_signal_handler_between_any_two_instructions_of_a_write_loses_and_miscounts_nothing(
+    user, own, processor, path, stopped
+):
+    """It found the list of waiting spans half emptied, and the file that had every span was said to lack some."""
+    instruction, expected = 1, []
+    while True:
+        for _ in range(2):
+            own.start_span("torch_tensorrt.execute").end()  # waits
+        with interrupted_at(
+            RunFileProcessor._write_waiting, instruction, lambda: user.start_span("in the handler").end()
+        ) as run:
+            user.start_span("work").end()
+        expected += ["torch_tensorrt.execute"] * 2 + ["work"] + ["in the handler"] * (len(run) >= instruction)
+        if len(run) < instruction:
+            break
+        instruction += 1
+    processor.force_flush()
+    assert instruction > 50
+    assert (processor.lost, processor.errors, processor.ended) == (0, [], len(expected))
+    assert sorted(names(path)) == sorted(expected)
+
+
 @pytest.mark.fault("interpreter", "Ctrl-C while a span is written")
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_span_whose_writing_control_c_interrupts_is_in_the_file_with_the_next(user, path, monkeypatch, is_written):

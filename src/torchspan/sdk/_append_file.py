@@ -91,8 +91,7 @@ class AppendFile:
         """
         with self._thread_lock:
             self._lines.append(line)
-            if not self._is_writing:
-                self._write_lines()
+            self._write_lines()
 
     def close(self) -> None:
         """Close the file; a later `append` opens it again."""
@@ -105,15 +104,16 @@ class AppendFile:
             self._close()
 
     def _write_lines(self) -> None:
-        self._is_writing = True
-        try:
-            while self._lines:
-                self._write(self._lines.popleft())
-        finally:
-            self._is_writing = False
-            if self._closes:
-                self._closes = False
-                self._close()
+        while self._lines and not self._is_writing:  # again for what a signal handler adds at the end of the loop inside
+            self._is_writing = True
+            try:
+                while self._lines:
+                    self._write(self._lines.popleft())
+            finally:
+                self._is_writing = False
+                if self._closes:
+                    self._closes = False
+                    self._close()
 
     def _write(self, line: bytes) -> None:
         descriptor = self._open()

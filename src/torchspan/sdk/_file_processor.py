@@ -221,7 +221,10 @@ class RunFileProcessor(SpanProcessor):
     def _encode_operators(self) -> None:
         with self._encoding:  # a thread that waits here writes all of them afterwards
             while self._operators:
-                operators, root = self._operators.popleft()
+                try:
+                    operators, root = self._operators.popleft()
+                except IndexError:  # a signal handler of this thread has encoded the last ones
+                    return
                 try:
                     with_texts = operators.capture == "local" and self._may_have_texts()
                     encoded = _operator_texts.encoded(operators, root, self._encoder, with_texts=with_texts)
@@ -258,23 +261,20 @@ class RunFileProcessor(SpanProcessor):
         """
         lost: list[tuple[str, int]] = []
         with self._lock:
-            if self._is_writing:
-                return
-            while self._waiting:
-                spans = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            while self._waiting and not self._is_writing:
                 self._is_writing = True
                 try:
+                    spans = [self._waiting[place] for place in range(len(self._waiting))]
                     reason = self._append([encoded for encoded, _ in spans])
-                except BaseException:
-                    # Ctrl-C, perhaps after the write. A reader takes what is there twice once.
-                    self._waiting.extendleft(reversed(spans))
-                    raise
+                    # Only now: after Ctrl-C they wait again. A reader takes what is there twice once.
+                    for _ in spans:
+                        self._waiting.popleft()
+                    ended = sum(count for _, count in spans)
+                    self.ended += ended
+                    if reason is not None:
+                        lost.append((reason, ended))
                 finally:
                     self._is_writing = False
-                ended = sum(count for _, count in spans)
-                self.ended += ended
-                if reason is not None:
-                    lost.append((reason, ended))
         for reason, count in lost:
             self._note(reason, count)
 
@@ -294,6 +294,7 @@ class RunFileProcessor(SpanProcessor):
         with self._lock:
             is_first = not self._errors
             before = self.lost
+            self._errors.setdefault(reason, 0)  # no function of Counter's in the addition, in which a signal handler could run
             self._errors[reason] += count
             has_doubled = self.lost.bit_length() > before.bit_length()
         # Without the lock: a log handler of the program's may wait for another thread.
