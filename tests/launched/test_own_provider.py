@@ -415,3 +415,14 @@ def test_the_sdk_is_not_imported_before_the_first_span(program):
 def test_python_is_the_interpreter_that_was_asked_for(program):
     app = program("import sys\nprint(sys.executable, sys.argv)\n", "app.py", "x")
     assert app.below_run().out == f"{sys.executable} ['app.py', 'x']\n"
+
+
+@pytest.mark.parametrize("variable", ["OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_SCHEDULE_DELAY"])
+def test_the_file_has_the_spans_where_the_sdk_refuses_the_variables_of_the_exporter(program, variable):
+    below = program(SPANS).below_run(**{"OTEL_TRACES_EXPORTER": "otlp", variable: "-1"})
+
+    assert below.filed == [("first", "torchspan.run"), ("second", "first")]
+    ((error,),) = [report.errors for report in below.reports]
+    assert error.startswith(
+        "the exporter otlp_proto_grpc is not used, because the SDK refuses the OTEL_BSP_* variables: "
+    )

@@ -132,6 +132,13 @@ def test_a_part_that_is_paused_is_the_reason_and_not_the_sampler():
     assert reason(paused) == "writing spans kept failing and was paused; the program's log has the cause"
 
 
+def test_spans_that_could_not_wait_for_the_sdk_are_the_reason_and_not_the_sampler():
+    assert (
+        reason(report(libraries=LOADED, rows=55, resolved=51, unsampled=1, unready=1))
+        == "OpenTelemetry's SDK was not started in time"
+    )
+
+
 def test_a_sampler_that_drops_everything_is_the_reason():
     assert reason(report(libraries=LOADED, rows=55, resolved=51, unsampled=4)) == (
         "the sampler dropped all 4 (OTEL_TRACES_SAMPLER=parentbased_always_on)"

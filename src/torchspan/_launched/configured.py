@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +25,18 @@ _BUILT_IN = {
 }
 PROTOCOLS = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 """Values of OTEL_EXPORTER_OTLP_PROTOCOL -> the entry point of the exporter `otlp`."""
+
+
+def load() -> None:
+    """Import the classes of the sampler, the id generator and the detectors. Those that cannot be imported are reported when they are made."""
+    for group, variable in (
+        ("traces_sampler", "OTEL_TRACES_SAMPLER"),
+        ("id_generator", "OTEL_PYTHON_ID_GENERATOR"),
+        ("resource_detector", "OTEL_EXPERIMENTAL_RESOURCE_DETECTORS"),
+    ):
+        for name in filter(None, map(str.strip, os.environ.get(variable, "").split(","))):
+            with contextlib.suppress(Exception):
+                _load(f"opentelemetry_{group}", name)
 
 
 def sampler() -> Any:

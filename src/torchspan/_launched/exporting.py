@@ -118,7 +118,13 @@ class _Counted(SpanExporter):
 
 def deliveries(failed: Failed) -> list[Delivery]:
     """One for each exporter that OTEL_TRACES_EXPORTER names."""
-    return [Delivery(*parts) for parts in _named("traces", failed)]
+    made = []
+    for name, exporter, answers in _named("traces", failed):
+        try:
+            made.append(Delivery(name, exporter, answers))
+        except Exception as error:
+            failed(f"the exporter {name} is not used, because the SDK refuses the OTEL_BSP_* variables: {error}")
+    return made
 
 
 def span_exporters(failed: Failed) -> Iterator[tuple[str, SpanExporter]]:
@@ -136,11 +142,14 @@ def readers(failed: Failed) -> list[MetricReader]:
 
 
 def load() -> None:
-    """Import the classes of all of them. Raises what the first one raises that cannot be imported."""
+    """Import the classes of all of them, and what else the variables name. Raises what the first exporter raises that cannot be imported."""
+    configured.load()
     for signal in _SIGNALS:
         for name in configured.exporter_names(signal):
             if name != FILE_EXPORTER:
                 configured.exporter_class(signal, name)
+            if name == "otlp_proto_http":
+                import requests  # noqa: F401 - the exporter does so when it is made
 
 
 def _named(signal: configured.Signal, failed: Failed) -> Iterator[tuple[str, Any, EndpointAnswers]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import sys
 import threading
 import time
 import weakref
@@ -20,6 +22,8 @@ from torchspan._launched.run_report import NO_SDK, NOT_APPLIED, RunReport
 from torchspan._launched.run_settings import RunSettings
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from opentelemetry.sdk.metrics import MeterProvider
 
     from torchspan._files.folders import Folder
@@ -88,6 +92,9 @@ STARTING = "starting OpenTelemetry's SDK"
 WAITING = 0.9
 """The share of the time at a program's end that exporters have. The rest is for what Python itself does then."""
 
+LONGEST_WAIT_S = 1.0
+"""How long a thread's first span waits for another thread that makes the provider."""
+
 Undo = Callable[[], None]
 
 
@@ -106,8 +113,13 @@ class RunProcess:
         self.settings = settings
         self.report = RunReport(folder=reports)
         self._lock = threading.RLock()
+        self._turn = threading.RLock()
+        """Of the thread that makes the provider. The others wait for it, for a limited time."""
         self._is_loaded = False
-        self._is_making = False
+        self._is_late = False
+        """Whether a thread has waited in vain. No other one waits then."""
+        self._makers: set[int] = set()
+        """Threads that make the provider, or import what that needs."""
         self._own: OwnTracers | None = None
         self._own_tracer: Tracer | None = None
         self._pause = Pause()
@@ -230,11 +242,17 @@ class RunProcess:
         if self._is_loaded or otel_private.tracer_provider() is not None or forks.was_cut():
             return
         self._is_loaded = True
-        with contextlib.suppress(Exception), forks.uncut():
+        with contextlib.suppress(Exception):
+            self._import()
+
+    def _import(self) -> None:
+        """Import everything that making the provider needs. No lock is held: another thread may wait for it inside an import."""
+        with forks.uncut():
             from torchspan._launched import exporting, provider  # noqa: F401
             from torchspan.sdk import RunFileProcessor  # noqa: F401
 
-            exporting.load()
+            with contextlib.suppress(Exception):  # reported when the provider is made
+                exporting.load()
 
     def _lend(self, name: str, version: str | None, schema_url: str | None, attributes: Any) -> Tracer | None:
         own = self._own
@@ -243,11 +261,15 @@ class RunProcess:
         return None if own is None else own.get(name, version, schema_url, attributes)
 
     def _make_own(self) -> OwnTracers | None:
-        """Returns None if it cannot be made, and for spans that are started while it is made.
+        """Returns None if it cannot be made, and for spans that begin while it is made and that may not wait for it.
 
-        A failure may pass, such as a lack of memory or of file descriptors. So it is tried again at a span after a pause.
+        Other threads wait, but not a thread that makes it: there, this is called by a signal handler, by a finalizer, or by what
+        is called to make it. A failure may pass, such as a lack of memory or of file descriptors. So it is tried again at a span
+        after a pause.
         """
-        if self._is_making:
+        thread = threading.get_ident()
+        if thread in self._makers:
+            self.report.unready += 1
             return None
         if not self._pause.is_over():
             self.report.left_out_once(STARTING)
@@ -256,32 +278,38 @@ class RunProcess:
             self.fail("this process was forked while another thread imported the OpenTelemetry SDK; it has no spans")
             return None
         try:
-            # Outside the lock: another thread may wait for it inside an import.
-            with forks.uncut():
-                from torchspan._launched import exporting, provider
+            self._makers.add(thread)
+            self._import()
+            limit_s = 0 if self._is_late or _is_interruption() else LONGEST_WAIT_S
+            if self._turn.acquire(timeout=limit_s):
+                try:
+                    if self._own is None and self._pause.is_over():
+                        self._own = self._made()
+                finally:
+                    self._turn.release()
+            else:
+                self._is_late = self._is_late or limit_s > 0
+                self.report.unready += 1
         except Exception as error:
             self._pause.lengthen()
             # The SDK reads limits when it is imported.
-            self.fail(f"{NO_SDK if isinstance(error, ImportError) else NOT_APPLIED}: {error!r}")
-            return None
+            has_no_sdk = isinstance(error, ImportError) and "opentelemetry.sdk.trace" not in sys.modules
+            self.fail(f"{NO_SDK if has_no_sdk else NOT_APPLIED}: {error!r}")
+        finally:
+            self._makers.discard(thread)
+        return self._own
+
+    def _made(self) -> OwnTracers:
+        from torchspan._launched import exporting, provider
+
+        if not self._deliveries:  # those of an earlier attempt are used again
+            self._deliveries = exporting.deliveries(self.fail)
+            for delivery in self._deliveries:
+                self._ends.add(delivery.shutdown)
         with self._lock:
-            if self._own is None and self._pause.is_over() and not self._is_making:
-                self._is_making = True
-                try:
-                    if not self._deliveries:  # those of an earlier attempt are used again
-                        self._deliveries = exporting.deliveries(self.fail)
-                        for delivery in self._deliveries:
-                            self._ends.add(delivery.shutdown)
-                    file = self._file_processor()
-                    processors = [*([] if file is None else [file]), *self._deliveries]
-                    own = provider.own_provider(processors)
-                    self._own = provider.OwnTracers(self.settings, own)
-                except Exception as error:
-                    self._pause.lengthen()
-                    self.fail(f"the OTEL_* variables cannot be applied: {error!r}")
-                finally:
-                    self._is_making = False
-            return self._own
+            file = self._file_processor()
+        processors = [*([] if file is None else [file]), *self._deliveries]
+        return provider.OwnTracers(self.settings, provider.own_provider(processors))
 
     def meter_provider(self) -> Any:
         """The provider of torchspan's metrics: the program's, or, while it has set none, one with the exporters that
@@ -331,8 +359,8 @@ class RunProcess:
         }
 
     def _after_fork(self) -> None:
-        self._lock = threading.RLock()
-        self._is_making = False
+        self._lock, self._turn = threading.RLock(), threading.RLock()
+        self._makers, self._is_late = set(), False
 
 
 class _Known(NamedTuple):
@@ -345,6 +373,18 @@ class _Known(NamedTuple):
 def _behind(provider: Any) -> object:
     """The provider behind a proxy. logfire's proxy has a new one after each `configure`."""
     return getattr(provider, "provider", None)
+
+
+def _is_interruption() -> bool:
+    """Whether a signal handler or a finalizer calls this. It may have interrupted something for which the other threads wait."""
+    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
+    handlers.add(weakref.finalize.__call__.__code__)
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code in handlers or frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _names_exporters(variable: str) -> bool:

@@ -47,6 +47,7 @@ FOREIGN_PROVIDER = (
 """ddtrace's is one."""
 NO_SDK = "the OpenTelemetry SDK cannot be imported"
 NOT_APPLIED = "the OTEL_* variables cannot be applied"
+NOT_READY = "OpenTelemetry's SDK was not started in time"
 NOT_LOADED = "OpenTelemetry failed to load the instrumentations"
 
 
@@ -80,6 +81,7 @@ class RunReport:
         file_errors: Why spans could not be written to the file.
         ended: Sampled spans that have ended, the program's own included: they should be in the file.
         has_unsampled: Others have ended, which were recorded only.
+        unready: Spans that were not recorded because another thread was starting `run`'s own provider.
         is_final: The process has ended normally, and the counts are complete.
         runs: Runs of engines, those included that are not spans.
         runs_s: Their seconds, summed over threads.
@@ -105,6 +107,7 @@ class RunReport:
     left_out: int = 0
     ended: int = 0
     has_unsampled: bool = False
+    unready: int = 0
     is_final: bool = False
     undelivered: dict[str, int] = field(default_factory=dict)
     paused: dict[str, int] = field(default_factory=dict)
@@ -161,7 +164,7 @@ class RunReport:
         self.spans, self.unsampled, self.runs, self.runs_s, self.left_out = RunCounts()
         self._earlier_paused.subtract(self.paused)
         self.undelivered, self.paused, self.file_errors = {}, {}, []
-        self.ended, self.has_unsampled, self.is_final = 0, False, False
+        self.ended, self.has_unsampled, self.unready, self.is_final = 0, False, 0, False
         self._save()
 
     def write(self) -> None:
@@ -272,6 +275,8 @@ def _reason_without_spans(reports: Sequence[RunReport], environ: Mapping[str, st
     paused = sorted({name for report in reports for name in report.paused})
     if unsampled and paused:
         return f"{', '.join(paused)} kept failing and was paused; the program's log has the cause"
+    if unsampled and any(report.unready for report in reports):
+        return NOT_READY
     if unsampled:
         return _reason_of_sampler(reports, unsampled, environ)
     not_loaded = [error for report in reports for error in report.errors if error.startswith(NOT_LOADED)]
@@ -329,6 +334,9 @@ def problems(reports: Sequence[RunReport]) -> list[str]:
         "would have recorded; the program's log has the cause"
         for name, number in sorted(paused.items())
     ]
+    unready = sum(report.unready for report in reports)
+    if unready:
+        lost.append(f"{NOT_READY}: the file lacks {unready} span{'s' * (unready != 1)}, and what may have run inside")
     if any(report.provider == "foreign" for report in reports):
         lost.append(FOREIGN_PROVIDER)
     return [*errors, *lost]
