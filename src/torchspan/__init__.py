@@ -6,6 +6,8 @@ Under `opentelemetry-instrument` or `torchspan run` there is nothing to call. In
     import torchspan
 
     torchspan.instrument()
+
+pytest is told not to warn that it is imported before pytest starts: PYTEST_DONT_REWRITE.
 """
 
 # ARCHITECTURE.md shows the packages, and what each of them imports.
