@@ -45,7 +45,7 @@ class AroundImport:
 
         No effect on modules already imported.
         """
-        sys.meta_path.insert(_index_of_path_finder(), self)
+        sys.meta_path.insert(index_of_path_finder(), self)
 
         def remove() -> None:
             sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
@@ -59,19 +59,27 @@ class AroundImport:
         around = _FAILED.attempt(self.around, fullname)
         if around is None:
             return None
-        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
-            spec = finder.find_spec(fullname, path, target)
-            if spec is not None:
-                _FAILED.attempt(_wrap_loader, spec, around)
-                return spec
-        return None
+        spec = spec_behind(self, fullname, path, target)
+        if spec is not None:
+            _FAILED.attempt(_wrap_loader, spec, around)
+        return spec
 
     def around(self, fullname: str) -> Around | None:
         """What runs around the body of the module that is about to be imported; None for nothing."""
         return self._arounds.get(fullname)
 
 
-def _index_of_path_finder() -> int:
+def spec_behind(
+    finder: object, fullname: str, path: Sequence[str] | None, target: ModuleType | None
+) -> ModuleSpec | None:
+    """What the finders behind this one in `sys.meta_path` find."""
+    behind = sys.meta_path[sys.meta_path.index(finder) + 1 :]  # type: ignore[arg-type]
+    found = (other.find_spec(fullname, path, target) for other in behind)
+    return next((spec for spec in found if spec is not None), None)
+
+
+def index_of_path_finder() -> int:
+    """The position of the standard path finder in `sys.meta_path`."""
     return next((i for i, finder in enumerate(sys.meta_path) if finder is PathFinder), len(sys.meta_path))
 
 

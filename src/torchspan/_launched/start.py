@@ -8,9 +8,12 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from torchspan._base.logs import Log
+from torchspan._launched.early_modules import EarlyModules
 from torchspan.environment_variables import TORCHSPAN_RUN
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from torchspan._files.folders import Folder
     from torchspan._launched.process import RunProcess
     from torchspan._launched.run_settings import RunSettings
@@ -75,14 +78,22 @@ def _reports(path: str) -> Folder | None:
         return None
 
 
-def start(site: str) -> None:
+def start(site: str, programs: Collection[str]) -> None:
     """Begin, and load the instrumentations that are installed, torchspan's among them. For `sitecustomize`.
 
     Args:
         site: The folder that `run` has put on PYTHONPATH. OpenTelemetry's own start decides which instrumentations are
             loaded, and with which arguments. Its configurator sets global providers, and is called only if the program
             asks for it with OTEL_CONFIG_FILE.
+        programs: The names of the modules that Python had imported before.
     """
+    try:
+        _begin(site)
+    finally:
+        EarlyModules(programs)
+
+
+def _begin(site: str) -> None:
     process = current()
     if process is None:
         return

@@ -12,11 +12,12 @@ def _start():
 
     this = sys.modules.pop("sitecustomize", None)
     here = os.path.dirname(__file__)
+    programs = frozenset(sys.modules)
     sys.path[:] = [entry for entry in sys.path if entry != here]
     try:
         from torchspan._launched.start import start
 
-        start(here)
+        start(here, programs)
     except Exception:  # noqa: S110 - no torchspan here, or a Python version that it does not know
         pass
     # As `site` would: the module is the program's, and so are its exceptions, including the one if there is no such module.
