@@ -2,12 +2,14 @@
 """Programs started through `subprocess`: what is in their environment, and whose children their spans are."""
 
 import asyncio
+import contextlib
 import ctypes
 import inspect
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import pytest
 from opentelemetry import baggage, context, trace
@@ -294,3 +296,79 @@ def test_values_of_the_programs_environment_are_not_asked_for_a_text(tracer):
 
     with tracer.start_as_current_span("request"):
         assert _environment.of_child({"TRACEPARENT": Path()}, {}) is None
+
+
+class Expanding(dict):
+    def items(self):
+        return [(name, value.replace("$HOME", "/home/me")) for name, value in super().items()]
+
+
+class Telling(Mapping):
+    def __init__(self, variables, calls):
+        self._variables, self._calls = variables, calls
+
+    def __getitem__(self, name):
+        self._calls.append(f"get {name}")
+        return self._variables[name]
+
+    def __iter__(self):
+        self._calls.append("iter")
+        return iter(self._variables)
+
+    def __len__(self):
+        self._calls.append("len")
+        return len(self._variables)
+
+
+def test_a_mapping_whose_items_are_others_than_its_values_gives_the_child_its_items(instrument, tracer):
+    instrument()
+    with tracer.start_as_current_span("request") as request:
+        environment = shown(subprocess.check_output(SHOW, env=Expanding(DATA="$HOME/data")))
+    assert environment["DATA"] == "/home/me/data"
+    assert environment["TRACEPARENT"] == f"00-{trace_id(request)}-{span_id(request)}-03"
+
+
+@pytest.mark.parametrize("command", [["true"], ["/bin/true"], ["/bin/no such file"]])
+def test_methods_of_the_programs_own_mapping_run_as_often_as_without_us(command, instrument, tracer):
+    def calls():
+        called = []
+        with contextlib.suppress(OSError):
+            subprocess.run(command, env=Telling({"PATH": "/usr/bin:/bin", "DATA": "1"}, called), check=True)
+        return called
+
+    alone = calls()
+    instrument()
+    with tracer.start_as_current_span("request"):
+        assert calls() == alone
+
+
+BYTES = """
+import os, subprocess, sys
+from opentelemetry import trace
+import torchspan
+torchspan.instrument()
+show = [sys.executable, "-S", "-c", "import os; print('TRACEPARENT' in os.environ, len(os.environ.get('TORCHSPAN_RUN', '')) > 0)"]
+span = trace.NonRecordingSpan(trace.SpanContext(1, 2, is_remote=False, trace_flags=trace.TraceFlags(1)))
+with trace.use_span(span) if "own" in sys.argv else trace.get_tracer("app").start_as_current_span("work"):
+    variables = {**os.environb, b"TRACESTATE": b""}
+    variables.pop(b"TRACESTATE")
+    subprocess.run(show, env=variables)
+    subprocess.run(show, env={**variables, "TEXT": "1"})
+"""
+
+
+@pytest.mark.parametrize("option", ["-b", "-bb"])
+@pytest.mark.parametrize(
+    ("started_by", "said"),
+    [
+        ((), "True False\nTrue False\n"),
+        (("-m", "torchspan", "run", "--quiet", "--", sys.executable), "False True\n" * 2),
+    ],
+    ids=["instrumented in code", "below run"],
+)
+def test_an_environment_of_bytes_is_no_warning_where_python_warns_of_bytes(tmp_path, started_by, said, option):
+    (tmp_path / "app.py").write_text(BYTES)
+    options = [*started_by, option, "app.py", *([] if started_by else ["own"])]
+    done = subprocess.run([sys.executable, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, said), done.stderr
+    assert "BytesWarning" not in done.stderr

@@ -7,7 +7,6 @@ It is the parent of roots in `run`'s own provider in the child. A provider that 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
 from opentelemetry import trace
@@ -18,7 +17,7 @@ from torchspan._launched.own_spans import traceparent
 from torchspan._launched.process import RunProcess
 from torchspan._launched.run_settings import RunSettings
 from torchspan.environment_variables import TORCHSPAN_RUN
-from torchspan.propagation._environment import own_environment, with_environment
+from torchspan.propagation._environment import key_of, own_environment, with_environment
 
 
 def popen(boundary: ErrorBoundary, run: RunProcess, original: Function) -> Function:
@@ -32,13 +31,13 @@ def popen(boundary: ErrorBoundary, run: RunProcess, original: Function) -> Funct
 def of_child(wrapped: Any, settings: RunSettings) -> dict[Any, Any] | None:
     """The environment for a child that is started in the current span; None to leave it unchanged.
 
-    wrapped: what the program passed: a mapping, or None for a copy of this process's environment.
+    wrapped: what the program passed: a mapping or pairs, or None for a copy of this process's environment.
     """
     context = trace.get_current_span().get_span_context()
-    if not context.is_valid or not (wrapped is None or isinstance(wrapped, Mapping)):
+    if not context.is_valid:
         return None
     environment = dict(own_environment() if wrapped is None else wrapped)
-    name = next((variable for variable in (TORCHSPAN_RUN, os.fsencode(TORCHSPAN_RUN)) if variable in environment), None)
+    name = key_of(environment, TORCHSPAN_RUN)
     if name is None:  # the program starts the child outside of the run
         return None
     text = settings._replace(span=traceparent(context)).to_text()
