@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import os
 import queue
 import threading
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.thread_starts import start_thread
 
 _FAILED = ErrorBoundary("A thread of torchspan failed. It continues with the next work.")
 
@@ -63,10 +63,8 @@ class Background:
             mine = _Sleeper(self._new_wake(), pid)
             sleeper = self._sleepers.setdefault(pid, mine)
             if sleeper is mine:
-                thread = threading.Thread(target=self._work, args=(mine,), name=self._name, daemon=True)
                 try:
-                    # Without the caller's context: instrumentation that propagates contexts would propagate the caller's span.
-                    contextvars.Context().run(thread.start)
+                    start_thread(self._name, self._work, mine)
                 except BaseException as error:
                     self._sleepers.pop(pid, None)
                     mine.wake.put(False)  # an interrupt may come when it has started

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -11,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from torchspan._base.boundaries import ErrorBoundary, failed
+from torchspan._base.thread_starts import start_thread
 
 _FAILED = ErrorBoundary("torchspan.flush() could not deliver everything.")
 
@@ -53,9 +53,7 @@ class _Call:
         self._call = call
         self._has_ended = threading.Event()
         self._has_delivered = False
-        thread = threading.Thread(target=self._run, name="torchspan flush", daemon=True)
-        # Without the caller's context: instrumentation that propagates contexts would propagate the caller's span.
-        _FAILED.attempt(contextvars.Context().run, thread.start)  # Python starts no threads while it exits
+        _FAILED.attempt(start_thread, "torchspan flush", self._run)  # Python starts no threads while it exits
 
     def is_delivered(self, deadline: float) -> bool:
         """Wait until the call has ended, or `deadline` of `time.monotonic` has passed. Returns whether it delivered."""

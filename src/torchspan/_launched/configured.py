@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
 
 from torchspan._base import forks
+from torchspan._base.thread_starts import without_signals
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -62,7 +64,7 @@ def resource() -> Resource:
     from opentelemetry.sdk.resources import Resource
 
     try:
-        return Resource.create({})
+        return without_signals(partial(Resource.create, {}))
     except RuntimeError:
         return Resource({})
 

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from opentelemetry.context import Context
@@ -15,6 +16,7 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 from torchspan._base.forks import renewed
+from torchspan._base.thread_starts import making_threads
 from torchspan._files import withheld
 from torchspan._launched import configured
 from torchspan._launched.answers import EndpointAnswers
@@ -121,7 +123,7 @@ def deliveries(failed: Failed) -> list[Delivery]:
     made = []
     for name, exporter, answers in _named("traces", failed):
         try:
-            made.append(Delivery(name, exporter, answers))
+            made.append(making_threads(partial(Delivery, name, exporter, answers)))
         except Exception as error:
             failed(f"the exporter {name} is not used, because the SDK refuses the OTEL_BSP_* variables: {error}")
     return made
@@ -134,11 +136,11 @@ def span_exporters(failed: Failed) -> Iterator[tuple[str, SpanExporter]]:
 
 def readers(failed: Failed) -> list[MetricReader]:
     """One for each exporter that OTEL_METRICS_EXPORTER names."""
-    exporters = (exporter for _, exporter, _ in _named("metrics", failed))
-    return [
-        exporter if isinstance(exporter, MetricReader) else PeriodicExportingMetricReader(exporter)
-        for exporter in exporters
-    ]
+    return making_threads(lambda: [_reader(exporter) for _, exporter, _ in _named("metrics", failed)])
+
+
+def _reader(exporter: Any) -> MetricReader:
+    return exporter if isinstance(exporter, MetricReader) else PeriodicExportingMetricReader(exporter)
 
 
 def load() -> None:

@@ -17,6 +17,7 @@ from opentelemetry.trace import NoOpTracer, ProxyTracerProvider, Tracer, TracerP
 
 from torchspan._base import forks
 from torchspan._base.errors import Pause
+from torchspan._base.thread_starts import start_thread
 from torchspan._launched import private_api as otel_private
 from torchspan._launched.run_report import NO_SDK, NOT_APPLIED, RunReport
 from torchspan._launched.run_settings import RunSettings
@@ -65,7 +66,7 @@ class _End:
         self._start()
 
     def _start(self) -> None:
-        threading.Thread(target=self._run, args=(self._due, self._done), name="torchspan end", daemon=True).start()
+        start_thread("torchspan end", self._run, self._due, self._done)
 
     def _run(self, due: threading.Event, done: threading.Event) -> None:
         due.wait()

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from torchspan._base.logs import Log
+from torchspan._base.thread_starts import making_threads
 from torchspan._launched.early_modules import EarlyModules
 from torchspan.environment_variables import TORCHSPAN_RUN
 
@@ -124,7 +125,7 @@ def _configure(process: RunProcess) -> None:
     factory = logging.getLogRecordFactory()
     logging.setLogRecordFactory(lambda *args, **kwargs: _without_values(factory(*args, **kwargs)))
     try:
-        _load._load_configurators()  # type: ignore[no-untyped-call]
+        making_threads(_load._load_configurators)
     except Exception as error:
         reason = _config_file.reason(error)
         process.fail(

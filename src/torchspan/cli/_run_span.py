@@ -7,12 +7,12 @@ import io
 import logging
 import os
 import signal
-import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchspan import phase, semconv
+from torchspan._base.thread_starts import start_thread
 from torchspan._launched.run_settings import RunSettings, parse_traceparent
 from torchspan._settings import resolved_variable
 from torchspan._version import __version__
@@ -108,8 +108,7 @@ class _Export:
         self._is_delivered = False
         self._exporter = exporter
         self._spans = spans
-        self._thread = threading.Thread(target=self._run, name="torchspan export", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("torchspan export", self._run)
 
     def is_done_by(self, deadline: float) -> bool:
         self._thread.join(max(deadline - time.monotonic(), 0))

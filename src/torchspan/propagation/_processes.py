@@ -28,6 +28,7 @@ from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import Undo
 from torchspan._base.logs import Log
 from torchspan._base.patching import Function, Patches
+from torchspan._base.thread_starts import start_thread
 from torchspan._context.span_ends import SpanEnds
 from torchspan._files.opening import Descriptor, system
 from torchspan.propagation import _carrier
@@ -266,9 +267,7 @@ def _export_within_limit(exports: Callable[[], Sequence[Export]]) -> None:
         for process in due:
             process()
 
-    thread = threading.Thread(target=export, name="torchspan export", daemon=True)
-    thread.start()
-    thread.join(EXPORT_LIMIT_S)
+    start_thread("torchspan export", export).join(EXPORT_LIMIT_S)
 
 
 def _unpickled(carrier: dict[str, str], liveness: Liveness | None, resume: bytes, as_parent: bool) -> ProcessPayload:

@@ -104,7 +104,9 @@ class AppendFile:
             self._close()
 
     def _write_lines(self) -> None:
-        while self._lines and not self._is_writing:  # again for what a signal handler adds at the end of the loop inside
+        while (
+            self._lines and not self._is_writing
+        ):  # again for what a signal handler adds at the end of the loop inside
             self._is_writing = True
             try:
                 while self._lines:

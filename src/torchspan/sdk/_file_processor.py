@@ -9,6 +9,7 @@ import threading
 from _thread import start_new_thread
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import sleep  # the real one, also where a program replaces it later
 from typing import Any
 
@@ -21,6 +22,7 @@ from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.forks import before_each_fork, in_each_child
 from torchspan._base.logs import Log
 from torchspan._base.recorded_operators import RecordedOperators
+from torchspan._base.thread_starts import without_signals
 from torchspan._files import withheld
 from torchspan._settings import value_of
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
@@ -244,7 +246,7 @@ class RunFileProcessor(SpanProcessor):
             self._is_timed = True
             try:
                 # `Thread.start` would wait until the new thread has its turn at the interpreter.
-                start_new_thread(self._write_later, ())
+                without_signals(partial(start_new_thread, self._write_later, ()))
             except RuntimeError:  # no more threads, or the interpreter is ending
                 self._is_timed = False
                 self.force_flush()
@@ -294,7 +296,9 @@ class RunFileProcessor(SpanProcessor):
         with self._lock:
             is_first = not self._errors
             before = self.lost
-            self._errors.setdefault(reason, 0)  # no function of Counter's in the addition, in which a signal handler could run
+            self._errors.setdefault(
+                reason, 0
+            )  # no function of Counter's in the addition, in which a signal handler could run
             self._errors[reason] += count
             has_doubled = self.lost.bit_length() > before.bit_length()
         # Without the lock: a log handler of the program's may wait for another thread.

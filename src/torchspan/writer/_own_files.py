@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import contextlib
-import contextvars
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from torchspan._base.thread_starts import start_thread
 from torchspan.writer._private_sdk import span_processors
 
 
@@ -49,10 +48,8 @@ def aside(function: Callable[[], object]) -> None:
     locks of the SDK and of exporters, so no frame below it may hold one. If Python refuses to start a thread, the function is
     called on the current thread.
     """
-    thread = threading.Thread(target=function, name=NAME, daemon=True)
     try:
-        # Without the caller's context: instrumentation that propagates contexts would propagate the caller's span.
-        contextvars.Context().run(thread.start)
+        thread = start_thread(NAME, function)
     except RuntimeError:
         function()
     else:

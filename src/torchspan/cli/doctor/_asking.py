@@ -16,6 +16,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from torchspan import _config_file, phase, semconv
+from torchspan._base.thread_starts import start_thread
 from torchspan._version import __version__
 from torchspan.cli.doctor._outcomes import of_exception, of_record
 
@@ -81,9 +82,7 @@ def _ask(exporters: list[tuple[str, str]]) -> dict[str, str]:
         except Exception as error:
             results[signal, name] = of_exception(error)
 
-    threads = {key: threading.Thread(target=ask, args=(*key, make), daemon=True) for key, make in classes.items()}
-    for thread in threads.values():
-        thread.start()
+    threads = {key: start_thread("torchspan doctor", ask, *key, make) for key, make in classes.items()}
     end = time.monotonic() + _LIMIT_S
     while time.monotonic() < end and any(
         key not in results and thread.ident not in outcomes.by_thread for key, thread in threads.items()
