@@ -609,7 +609,7 @@ def _carry(settings: Settings, provider: Any, origin: Origin, others: Callable[[
 
         flushes = (getattr(owner, "force_flush", None) for owner in (provider, otel_private.tracer_provider()))
         callables = [flush for flush in flushes if flush is not None]
-        return [*callables, *others(), *([] if run is None else [run.end, run.report.write])]
+        return [*callables, *others()]
 
     return propagation.install(
         resume=partial(resume, int(origin), **settings._asdict()),

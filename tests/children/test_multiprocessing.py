@@ -51,6 +51,17 @@ def test_metrics_count_each_compilation_once(program):
     assert measured(program.arrived) == {process: sum(models.values()) for process, models in spans.items()}
 
 
+def test_a_child_exports_its_metrics_once_at_its_end(program):
+    (child,) = [process for process, models in by_process(program.arrived.spans()).items() if "Child" in models]
+    exported = Counter(
+        attribute.value.string_value
+        for request in program.arrived.metrics()
+        for resource in request.resource_metrics
+        for attribute in resource.resource.attributes
+    )
+    assert exported[child] == 1
+
+
 def test_a_child_in_which_nothing_happens_exports_no_metrics_of_torchspans(program):
     assert sorted(measured(program.arrived).values()) == [2, 4]
 

@@ -2,8 +2,12 @@
 """Endpoints that take nothing, below `run`: the program ends as without them, the file has its spans, and the loss is counted."""
 
 import pytest
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics.export import MetricsData
 
-from support.hostile_endpoints import CLOSE, Authority, Dripping, Endpoint, http
+from support.hostile_endpoints import CLOSE, Authority, Dripping, Endpoint, Long, closed_port, http
+from torchspan._launched.answers import EndpointAnswers
 
 ENDS = """
 import sys
@@ -89,3 +93,65 @@ def test_spans_for_an_endpoint_whose_certificate_is_not_trusted_are_counted(prog
 def test_all_spans_for_an_endpoint_that_takes_them_are_delivered(program, body):
     with http("200 OK", body, content_type="application/x-protobuf") as served:
         assert undelivered(program, f"http://127.0.0.1:{served.port}") == {}
+
+
+SEEDED = """
+import logging, random, threading
+from opentelemetry import trace
+from torchspan import observers
+
+tries_again = threading.Event()
+
+class Tries(logging.Handler):
+    def emit(self, record):
+        if record.msg.startswith("Transient error"):
+            tries_again.set()
+
+logging.getLogger("opentelemetry").addHandler(Tries())
+
+@observers.observable()
+def work():
+    pass
+
+random.seed(1)
+work()
+print(tries_again.wait(60), random.random())
+"""
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_a_seeded_program_gets_its_numbers_while_exporters_try_again(program, protocol):
+    variables = {
+        "OTEL_TRACES_EXPORTER": "otlp",
+        "OTEL_METRICS_EXPORTER": "otlp",
+        "OTEL_METRIC_EXPORT_INTERVAL": "100",
+        "OTEL_BSP_SCHEDULE_DELAY": "100",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": protocol,
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{closed_port()}",
+    }
+    below = program(SEEDED).below_run(exit_s=0, **variables)
+    assert below.out == "True 0.13436424411240122\n"
+
+
+@pytest.mark.parametrize("kind", [OTLPSpanExporter, OTLPMetricExporter])
+def test_no_more_than_the_beginning_of_a_long_answer_is_read(kind):
+    with Long() as served:
+        exporter = kind(f"http://127.0.0.1:{served.port}", **EndpointAnswers().arguments(kind))
+        result = exporter.export([] if kind is OTLPSpanExporter else MetricsData([]))
+        assert served.has_ended.wait(60)
+    assert (result.name, served.is_read) == ("SUCCESS", False)
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_a_header_that_cannot_be_read_is_not_printed(program, protocol):
+    variables = {
+        "OTEL_TRACES_EXPORTER": "otlp",
+        "OTEL_METRICS_EXPORTER": "otlp",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": protocol,
+        "OTEL_EXPORTER_OTLP_HEADERS": "authorization Bearer secret5",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{closed_port()}",
+    }
+    below = program(ENDS).below_run(exit_s=0, **variables)
+    assert below.status == 4
+    assert "Header format invalid!" in below.err
+    assert "secret5" not in below.err

@@ -2,6 +2,7 @@
 """How a program ends below `run` whose exporters do not answer. Without a limit these programs would not end at all."""
 
 import os
+import time
 
 import pytest
 
@@ -128,6 +129,64 @@ def test_forked_processes_end_too_and_count_their_own_spans(program, exporters):
     assert (below.status, below.out) == (0, "0\n")
     assert below.filed == [("in a fork", "main"), ("main", "torchspan.run")]
     assert [report.undelivered for report in below.reports] == [{"hanging": 1}, {"hanging": 1}]
+
+
+DAY_S = 86_400
+NOT_TAKEN = "an exporter of metrics or of the program's own did not take all that was recorded before a process ended"
+
+
+def test_a_process_that_waited_in_vain_leaves_word_for_the_others_of_the_run(program, exporters, tmp_path):
+    program(ENDS).below_run(exit_s=0.1, OTEL_TRACES_EXPORTER="hanging", **exporters)
+
+    assert 0 < float((tmp_path / "reports" / "gave-up").read_text()) <= time.monotonic()
+
+
+def test_a_process_that_delivers_leaves_no_word(program, tmp_path):
+    program(ENDS).below_run(OTEL_TRACES_EXPORTER="console")
+
+    assert not (tmp_path / "reports" / "gave-up").exists()
+
+
+@pytest.mark.parametrize("text", [ENDS, FORKS], ids=["main", "fork"])
+def test_a_process_does_not_wait_where_another_one_has_just_waited_in_vain(program, exporters, tmp_path, text):
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "gave-up").write_text(str(time.monotonic()))
+    variables = {"OTEL_TRACES_EXPORTER": "hanging", "OTEL_METRICS_EXPORTER": "hanging"}
+    below = program(text).below_run(exit_s=DAY_S, **variables, **exporters)  # does not end if it waits
+
+    assert {"hanging"} == {name for report in below.reports for name in report.undelivered}
+
+
+IDLE = """
+import multiprocessing, os
+from opentelemetry import trace
+from torchspan import observers
+@observers.observable()
+def work(): pass
+work()
+def nothing(): pass
+for _ in range(3):
+    process = multiprocessing.get_context("fork").Process(target=nothing)
+    process.start()
+    process.join()
+print(process.exitcode, flush=True)
+os._exit(0)  # it would wait for a day
+"""
+
+
+def test_a_forked_process_that_records_nothing_neither_waits_nor_counts_its_parents_spans(program, exporters):
+    variables = {"OTEL_TRACES_EXPORTER": "hanging", "OTEL_METRICS_EXPORTER": "hanging"}
+    below = program(IDLE).below_run(exit_s=DAY_S, **variables, **exporters)
+
+    assert (below.status, below.out) == (0, "0\n")
+    assert [report.undelivered for report in below.reports] == [{}] * 4
+
+
+def test_metrics_that_are_not_delivered_are_reported(program, exporters):
+    text = "from torchspan import observers\n@observers.observable()\ndef work(): pass\nwork()\n"
+    below = program(text).below_run(exit_s=0.1, OTEL_METRICS_EXPORTER="hanging", **exporters)
+
+    assert [report.errors for report in below.reports] == [[NOT_TAKEN]]
 
 
 OUTLIVES = """

@@ -2,7 +2,9 @@
 """Processes of `multiprocessing` by each start method: `program.py` starts them, a receiver on a socket gets the spans."""
 
 import json
+import math
 import multiprocessing
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from support import work
+from support.forked import in_forked_child
 from support.receiver import Receiver
+from torchspan.propagation._processes import PATIENCE
 
 PROGRAM = Path(__file__).parent / "program.py"
 
@@ -107,3 +111,50 @@ def test_children_have_ids_of_their_own_though_the_program_seeds_its_generator(r
 
 def test_a_child_is_instrumented_as_its_parent_is(ran):
     assert ran.reported["child is instrumented"] is True
+
+
+HANGS = """
+import multiprocessing, os, threading
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+import torchspan
+
+class Hanging(SpanExporter):
+    def export(self, spans):
+        threading.Event().wait()
+
+trace.set_tracer_provider(TracerProvider())
+trace.get_tracer_provider().add_span_processor(BatchSpanProcessor(Hanging()))
+torchspan.instrument()
+
+def work():
+    with trace.get_tracer("app").start_as_current_span("in a fork"):
+        pass
+
+for _ in range(2):
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    process.join()
+print(process.exitcode, flush=True)
+os._exit(0)
+"""
+NOT_TAKEN = "an exporter of metrics or of the program's own did not take all that was recorded before a process ended\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_each_forked_process_says_that_an_exporter_of_the_program_did_not_take_its_spans(clean):
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS], env=clean, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.stdout, done.stderr) == ("0\n", NOT_TAKEN * 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_processes_of_one_program_wait_the_whole_time_once():
+    assert PATIENCE.limit_s() == 2.0
+    try:
+        in_forked_child(PATIENCE.gave_up)
+        assert PATIENCE.limit_s() == 0.05
+    finally:
+        PATIENCE._note(-math.inf)

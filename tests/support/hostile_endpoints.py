@@ -86,6 +86,24 @@ class Dripping(Endpoint):
             stream.sendall(b"x")
 
 
+class Long(Endpoint):
+    """Answers with 64 MiB. is_read: whether the client has read all of them, once `has_ended` is set."""
+
+    def __init__(self):
+        super().__init__()
+        self.has_ended, self.is_read = threading.Event(), False
+
+    def _respond(self, stream):
+        size, part = 64 << 20, b"x" * (1 << 20)
+        try:
+            stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+            for _ in range(size // len(part)):
+                stream.sendall(part)
+            self.is_read = True
+        finally:
+            self.has_ended.set()
+
+
 def http(status, body=b"", **headers):
     """An endpoint that gives one HTTP answer to everything. headers: `content_type` for Content-Type."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -9,12 +9,16 @@ from __future__ import annotations
 import os
 from typing import Any
 
-_EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+_EXPORTERS = tuple(f"opentelemetry.exporter.otlp.proto.http.{signal}_exporter" for signal in ("trace", "metric"))
 _SESSIONS = (
     "OTEL_PYTHON_EXPORTER_OTLP_HTTP_TRACES_CREDENTIAL_PROVIDER",
+    "OTEL_PYTHON_EXPORTER_OTLP_HTTP_METRICS_CREDENTIAL_PROVIDER",
     "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER",
 )
 """Variables that name a session for the exporter. Then it has that one, and its answers are not read."""
+
+LARGEST = 1 << 16
+"""The most bytes that are read of an answer: one that does not end would fill the memory."""
 
 
 class EndpointAnswers:
@@ -32,18 +36,31 @@ class EndpointAnswers:
 
     def arguments(self, exporter: type) -> dict[str, Any]:
         """The arguments with which `exporter` has its answers read; none if it is of another kind."""
-        if exporter.__module__ != _EXPORTER or any(os.environ.get(variable) for variable in _SESSIONS):
+        if exporter.__module__ not in _EXPORTERS or any(os.environ.get(variable) for variable in _SESSIONS):
             return {}
         import requests
 
         session = requests.Session()
+        session.stream = True  # otherwise the whole answer is read before it is seen
         session.hooks["response"].append(self._answered)
         return {"session": session}
 
     def _answered(self, response: Any, *_args: Any, **_options: Any) -> None:
+        response._content = content = _beginning(response)  # what the exporter finds in it
         self._is_redirected = 300 <= response.status_code < 400
-        if response.status_code == 200 and response.content:
-            self._refused = _refused(response.content)
+        if response.status_code == 200 and content:
+            self._refused = _refused(content)
+
+
+def _beginning(response: Any) -> bytes:
+    """The first bytes of an answer. The connection of a longer one is closed."""
+    content = b""
+    for part in response.iter_content(LARGEST):
+        content += part
+        if len(content) >= LARGEST:
+            response.close()
+            break
+    return content[:LARGEST]
 
 
 def _refused(content: bytes) -> int:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import threading
 import time
@@ -19,6 +21,7 @@ from torchspan._base.forks import renewed
 from torchspan._base.thread_starts import making_threads
 from torchspan._files import withheld
 from torchspan._launched import configured
+from torchspan._launched import private_api as otel_private
 from torchspan._launched.answers import EndpointAnswers
 from torchspan.sdk import OperatorSpanProcessor
 
@@ -62,7 +65,7 @@ class Delivery(SpanProcessor):
     @property
     def undelivered(self) -> int:
         """Spans of this process that ended and that the exporter has not reported as delivered."""
-        return max(self._ended - self._counted.delivered, 0)
+        return max(self._ended - self._counted.delivered, 0) if self._pid == os.getpid() else 0
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Nothing."""
@@ -154,6 +157,22 @@ def load() -> None:
                 import requests  # noqa: F401 - the exporter does so when it is made
 
 
+@contextlib.contextmanager
+def _values_hidden() -> Iterator[None]:
+    """OpenTelemetry warns of a header that it cannot read, with its value, which may be a credential."""
+    logger = logging.getLogger("opentelemetry.util.re")
+    logger.addFilter(_hide_values)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_hide_values)
+
+
+def _hide_values(record: logging.LogRecord) -> bool:
+    record.args = tuple("?" for _ in record.args or ())
+    return True
+
+
 def _named(signal: configured.Signal, failed: Failed) -> Iterator[tuple[str, Any, EndpointAnswers]]:
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     try:
@@ -167,7 +186,9 @@ def _named(signal: configured.Signal, failed: Failed) -> Iterator[tuple[str, Any
         answers = EndpointAnswers()
         try:
             exporter_class = configured.exporter_class(signal, name)
-            exporter = exporter_class(**answers.arguments(exporter_class))
+            with _values_hidden():
+                exporter = exporter_class(**answers.arguments(exporter_class))
+            otel_private.give_exporters_own_random()
         except Exception as error:
             failed(f"{variable}={os.environ.get(variable)}: {error}; {_CHECK}")
         else:

@@ -7,6 +7,7 @@ program that sets no provider are not recorded, and the report says why.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -95,3 +96,16 @@ def lend_tracers(
             setattr(ProxyTracer, _TRACER, original)
 
     return undo
+
+
+def give_exporters_own_random() -> None:
+    """Have OpenTelemetry's exporters draw the pauses between attempts from a generator of their own: the global one is the program's.
+
+    They keep it until the process ends, because an attempt may outlast everything else.
+    """
+    import random
+
+    own = random.Random()  # noqa: S311 - no secret
+    for name, module in list(sys.modules.items()):
+        if name.startswith("opentelemetry.exporter.") and getattr(module, "random", None) is random:
+            vars(module)["random"] = own

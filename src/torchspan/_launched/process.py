@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from opentelemetry.trace import NoOpTracer, ProxyTracerProvider, Tracer, TracerP
 
 from torchspan._base import forks
 from torchspan._base.errors import Pause
+from torchspan._base.exits import NOT_TAKEN, Patience
 from torchspan._base.thread_starts import start_thread
 from torchspan._launched import private_api as otel_private
 from torchspan._launched.run_report import NO_SDK, NOT_APPLIED, RunReport
@@ -48,19 +50,18 @@ class Ends:
         """Call `end` in `within`."""
         self._waiting.append(_End(end))
 
-    def within(self, limit_s: float) -> None:
-        """Call all of them now. Returns when they are done or `limit_s` seconds have passed."""
+    def within(self, limit_s: float) -> list[Callable[[], object]]:
+        """Call all of them now. Returns when they are done or `limit_s` seconds have passed: those that are not done."""
         deadline = time.monotonic() + limit_s
         waiting, self._waiting = self._waiting, []
         for thread in waiting:
             thread.begin()
-        for thread in waiting:
-            thread.wait(max(deadline - time.monotonic(), 0))
+        return [thread.end for thread in waiting if not thread.is_done_by(deadline)]
 
 
 class _End:
     def __init__(self, end: Callable[[], object]) -> None:
-        self._end = end
+        self.end = end
         self._due, self._done = threading.Event(), threading.Event()
         self._pid = os.getpid()
         self._start()
@@ -71,7 +72,7 @@ class _End:
     def _run(self, due: threading.Event, done: threading.Event) -> None:
         due.wait()
         try:
-            self._end()
+            self.end()
         finally:
             done.set()
 
@@ -84,8 +85,8 @@ class _End:
                 self._done.set()
         self._due.set()
 
-    def wait(self, limit_s: float) -> None:
-        self._done.wait(limit_s)
+    def is_done_by(self, deadline: float) -> bool:
+        return self._done.wait(max(deadline - time.monotonic(), 0))
 
 
 # ------------------------------------------------------------------------------------------------------------------
@@ -95,6 +96,8 @@ WAITING = 0.9
 
 LONGEST_WAIT_S = 1.0
 """How long a thread's first span waits for another thread that makes the provider."""
+GAVE_UP = "gave-up"
+"""The file in the folder for reports that says when a process of the run last waited in vain for exporters."""
 
 Undo = Callable[[], None]
 
@@ -127,6 +130,8 @@ class RunProcess:
         self._file: RunFileProcessor | None = None
         self._deliveries: list[Delivery] = []
         self._ends = Ends()
+        self._is_fork = False
+        self.patience = Patience(settings.exit_s * WAITING, self._last_gave_up, self._note_gave_up)
         self._meters: MeterProvider | None = None
         self._names_metrics = _names_exporters("OTEL_METRICS_EXPORTER")
         self._known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
@@ -348,8 +353,17 @@ class RunProcess:
 
     # --- the end ----------------------------------------------------------------------------------------------
     def end(self) -> None:
-        """Deliver what `run`'s exporters still hold, within the limit. The rest is counted."""
-        self._ends.within(self.settings.exit_s * WAITING)
+        """Deliver what `run`'s exporters still hold, within the limit. The rest is counted.
+
+        A forked child that has recorded nothing does not wait: the metrics that can be read at any time are its parent's, too.
+        """
+        if self._is_fork and not self.report.has_recorded() and not any(each.undelivered for each in self._deliveries):
+            self._ends = Ends()
+        late = self._ends.within(self.patience.limit_s())
+        if late:
+            self.patience.gave_up()
+        if self._meters is not None and self._meters.shutdown in late:
+            self.fail(NOT_TAKEN)
         if self._file is not None:
             with contextlib.suppress(Exception):
                 self._file.force_flush()
@@ -362,6 +376,17 @@ class RunProcess:
     def _after_fork(self) -> None:
         self._lock, self._turn = threading.RLock(), threading.RLock()
         self._makers, self._is_late = set(), False
+        self._is_fork = True
+
+    def _last_gave_up(self) -> float:
+        with contextlib.suppress(OSError, ValueError):
+            return float(self.report.folder.read(GAVE_UP, 32)) if self.report.folder else -math.inf
+        return -math.inf
+
+    def _note_gave_up(self, now: float) -> None:
+        with contextlib.suppress(OSError):
+            if self.report.folder:
+                self.report.folder.write(GAVE_UP, str(now).encode())
 
 
 class _Known(NamedTuple):

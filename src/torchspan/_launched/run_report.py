@@ -143,6 +143,11 @@ class RunReport:
         """Report how often parts were left out since `counted_elsewhere`, in addition to what was counted before."""
         self.paused = dict(self._earlier_paused + Counter(now))
 
+    def has_recorded(self) -> bool:
+        """Whether anything has been observed since this process began."""
+        self._complete()
+        return bool(self.spans or self.unsampled or self.runs or self.left_out)
+
     def left_out_once(self, name: str) -> None:
         """A part that no guard of a bridge counts was left out."""
         self._earlier_paused[name] += 1

@@ -121,11 +121,14 @@ def _configure(process: RunProcess) -> None:
         return
     from opentelemetry.instrumentation.auto_instrumentation import _load
 
+    from torchspan._launched.private_api import give_exporters_own_random
+
     # OpenTelemetry logs what it raises, with values of the file, which may be credentials.
     factory = logging.getLogRecordFactory()
     logging.setLogRecordFactory(lambda *args, **kwargs: _without_values(factory(*args, **kwargs)))
     try:
         making_threads(_load._load_configurators)
+        give_exporters_own_random()
     except Exception as error:
         reason = _config_file.reason(error)
         process.fail(

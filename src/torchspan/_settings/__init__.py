@@ -360,7 +360,7 @@ VARIABLES = (
     ),
     Variable(
         env.TORCHSPAN_RUN_EXIT_TIMEOUT,
-        "Seconds that a program under `torchspan run` may wait at its end for exporters that `run` created.",
+        "Seconds that a program under `torchspan run` and its processes may wait at their ends for exporters that `run` created.",
         "2",
         Number("0 to 86400 seconds", 86_400, zero=True),
     ),

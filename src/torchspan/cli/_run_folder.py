@@ -21,7 +21,7 @@ _MARK = b"torchspan run made this folder, and removes it together with the files
 """The content of the file by which a folder is recognized."""
 
 _FILES = re.compile(
-    rf"(?:{re.escape(_MARKER)}|\d+\.(?:json|crash|inputs))(?:\.\d+\.\d+\.new)?|demo(?:-[0-9a-f]{{8}})?\.jsonl"
+    rf"(?:{re.escape(_MARKER)}|gave-up|\d+\.(?:json|crash|inputs))(?:\.\d+\.\d+\.new)?|demo(?:-[0-9a-f]{{8}})?\.jsonl"
 )
 """The names that torchspan gives to files in the folder. Everything else in it is the user's."""
 

@@ -81,7 +81,7 @@ def install(
     def processes(module: ModuleType) -> Undo:
         from torchspan.propagation import _processes
 
-        return _processes.install(boundary, module, resume, exports, carries, as_parent=as_parent)
+        return _processes.install(boundary, module, resume, exports, carries, as_parent=as_parent, run=run)
 
     try:
         threads.add(carrier)  # first, so that its replacements of pools' methods lie below those made here

@@ -8,14 +8,19 @@ pickles anyway, and are removed from it again. So neither the program's environm
 from __future__ import annotations
 
 import contextlib
+import math
+import mmap
 import os
 import pickle
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
+from operator import setitem
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as context_api
 from opentelemetry import trace
@@ -24,6 +29,7 @@ from opentelemetry.trace import Span
 
 from torchspan._base import reading
 from torchspan._base.boundaries import ErrorBoundary, failed
+from torchspan._base.exits import NOT_TAKEN, Patience
 from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import Undo
 from torchspan._base.logs import Log
@@ -37,6 +43,8 @@ from torchspan.propagation._context import from_elsewhere
 with contextlib.suppress(ImportError):  # Windows, which has no fork
     from fcntl import ioctl
     from termios import FIONREAD
+if TYPE_CHECKING:
+    from torchspan._launched.process import RunProcess
 
 # --- whether the span that started a process is over ----------------------------------------------------------------
 # It is over when the pipe has a byte, which no process reads. Forked processes inherit the pipe, and spawned ones receive the end for
@@ -141,11 +149,16 @@ def _handed_over(handle: Any) -> Liveness | None:
 KEY = "torchspan"
 """The key in the process object's `_config`, a dictionary that every start method hands on."""
 
-EXPORT_LIMIT_S = 5.0
-"""How long the end of a process may wait for its records to be exported."""
+EXPORT_LIMIT_S = 2.0
+"""How long the end of a process may wait for its records to be exported, outside of `torchspan run`."""
 
 Export = Callable[[], object]
 """Exports some of what this process has recorded. It may take any time."""
+
+_GAVE_UP = memoryview(mmap.mmap(-1, 8)).cast("d")
+"""When an end last waited in vain for exporters. Forked children share it."""
+_GAVE_UP[0] = -math.inf
+PATIENCE = Patience(EXPORT_LIMIT_S, lambda: _GAVE_UP[0], partial(setitem, _GAVE_UP, 0))
 
 
 class ProcessPayload:
@@ -183,6 +196,7 @@ def install(
     carries: Callable[[], bool],
     *,
     as_parent: bool,
+    run: RunProcess | None,
 ) -> Undo:
     """Propagate into processes that are started as a `multiprocessing.process.BaseProcess`. See `torchspan.propagation.install`."""
     patches, ends = Patches(), SpanEnds()
@@ -200,7 +214,7 @@ def install(
     base = process.BaseProcess
     try:
         patches.replace_shared(base, "start", lambda original: _start(boundary, payload, original))
-        patches.replace_shared(base, "_bootstrap", lambda original: _bootstrap(boundary, exports, original))
+        patches.replace_shared(base, "_bootstrap", lambda original: _bootstrap(boundary, exports, run, original))
     except BaseException:
         undo()
         raise
@@ -235,7 +249,9 @@ def _same_interpreter() -> bool:
     return executable in (None, sys.executable)
 
 
-def _bootstrap(boundary: ErrorBoundary, exports: Callable[[], Sequence[Export]], original: Function) -> Function:
+def _bootstrap(
+    boundary: ErrorBoundary, exports: Callable[[], Sequence[Export]], run: RunProcess | None, original: Function
+) -> Function:
     """The replacement of `_bootstrap`, which runs in the started process around everything that `multiprocessing` does there."""
 
     def arrive(self: Any) -> None:
@@ -249,25 +265,45 @@ def _bootstrap(boundary: ErrorBoundary, exports: Callable[[], Sequence[Export]],
         try:
             return original(self, *args, **kwargs)
         finally:
-            boundary.attempt(_export_within_limit, exports)
+            if not _runs_exit_handlers():
+                boundary.attempt(_export_within_limit, exports, run)
 
     return bootstrap
 
 
-def _export_within_limit(exports: Callable[[], Sequence[Export]]) -> None:
+def _export_within_limit(exports: Callable[[], Sequence[Export]], run: RunProcess | None) -> None:
     """Export at the end of a process. `multiprocessing` ends forked processes without exit handlers, so nothing else would.
 
     It runs in a thread, because an exporter without a collector may take minutes. If there is nothing to export, no thread is started.
     """
+    patience = PATIENCE if run is None else run.patience
+    deadline = time.monotonic() + patience.limit_s()
     due = exports()
-    if not due:
-        return
 
     def export() -> None:
         for process in due:
             process()
 
-    start_thread("torchspan export", export).join(EXPORT_LIMIT_S)
+    thread = start_thread("torchspan export", export) if due else None
+    if run is not None:
+        run.end()  # meanwhile, its own exporters
+    if thread is not None:
+        thread.join(max(deadline - time.monotonic(), 0))
+        if thread.is_alive():
+            patience.gave_up()
+            say = logger.warning if run is None else run.fail
+            say(NOT_TAKEN)
+    if run is not None:
+        run.report.write()
+
+
+def _runs_exit_handlers() -> bool:
+    """Whether this process was spawned. Others end without exit handlers: forked ones, and those of a server for forks."""
+    return _SPAWNED.get(os.getpid(), False)
+
+
+_SPAWNED: dict[int, bool] = {}
+"""This process, by its id: a forked child has another one."""
 
 
 def _unpickled(carrier: dict[str, str], liveness: Liveness | None, resume: bytes, as_parent: bool) -> ProcessPayload:
@@ -276,6 +312,7 @@ def _unpickled(carrier: dict[str, str], liveness: Liveness | None, resume: bytes
     The modules that the target needs are imported after this and before `_bootstrap`, so the context is attached here as well.
     """
     payload = ProcessPayload(carrier, liveness, resume, as_parent=as_parent)
+    _SPAWNED[os.getpid()] = "--multiprocessing-fork" in sys.orig_argv
     try:
         pickle.loads(resume)()  # noqa: S301 - written by the process that started this one
         _attach(payload)

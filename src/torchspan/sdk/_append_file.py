@@ -68,6 +68,7 @@ class AppendFile:
         self._end: int | None = None
         self._last = b""
         self._waits = True
+        self._is_writing = self._closes = False
         self._start_process()
         in_each_child(self._reset_after_fork)
 
