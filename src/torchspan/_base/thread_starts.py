@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import contextvars
-import os
-import sys
 import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
+
+from torchspan._base.forks import in_each_child
 
 T = TypeVar("T")
 
@@ -24,48 +25,33 @@ def start_thread(name: str, run: Callable[..., object], *args: Any) -> threading
     return thread
 
 
-if sys.platform == "win32":
+# The functions of `signal` are Python code, in which a handler of the program could raise before the mask is restored.
+_mask: Callable[..., Any] = getattr(_signal, "pthread_sigmask", lambda *_: None)  # Windows has none
+_FAULTS = ("SIGILL", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGTRAP", "SIGSYS")
+"""What a thread does to itself. Blocked, they would kill the process before any handler of crashes runs."""
+_BLOCKED = _signal.valid_signals() - {getattr(_signal, name, None) for name in _FAULTS}
+_BLOCK, _SET = getattr(_signal, "SIG_BLOCK", 0), getattr(_signal, "SIG_SETMASK", 0)
 
-    def without_signals(start: Callable[[], T]) -> T:
-        """Return what `start()` returns. Windows has no masks of signals."""
+
+def without_signals(start: Callable[[], T]) -> T:
+    """Return what `start()` returns. Threads that it starts take no signals, which the program may block and wait for.
+
+    A thread has the mask of the one that starts it. So the current thread takes none meanwhile either.
+    """
+    before = _mask(_BLOCK, ())
+    try:
+        _mask(_BLOCK, _BLOCKED)
         return start()
+    finally:
+        _mask(_SET, before)
 
-    making_threads = without_signals
-else:
-    # The functions of `signal` are Python code, in which a handler of the program could raise before the mask is restored.
-    import _signal  # type: ignore[import-not-found]
 
-    _FAULTS = {_signal.SIGILL, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGSEGV, _signal.SIGTRAP, _signal.SIGSYS}
-    """What a thread does to itself. Blocked, they would kill the process before any handler of crashes runs."""
-    _BLOCKED = _signal.valid_signals() - _FAULTS
-    _mask = _signal.pthread_sigmask
-
-    def without_signals(start: Callable[[], T]) -> T:
-        """Return what `start()` returns. Threads that it starts take no signals, which the program may block and wait for.
-
-        A thread has the mask of the one that starts it. So the current thread takes none meanwhile either.
-        """
-        before = _mask(_signal.SIG_BLOCK, ())
-        try:
-            _mask(_signal.SIG_BLOCK, _BLOCKED)
-            return start()
-        finally:
-            _mask(_signal.SIG_SETMASK, before)
-
-    def making_threads(make: Callable[[], T]) -> T:
-        """As `without_signals`, for what starts its threads again in forked children, by hooks that `make()` registers."""
-        before: list[object] = []
-
-        def block() -> None:
-            before[:] = [_mask(_signal.SIG_BLOCK, ())]
-            _mask(_signal.SIG_BLOCK, _BLOCKED)
-
-        def restore() -> None:
-            if before:
-                _mask(_signal.SIG_SETMASK, before.pop())
-
-        os.register_at_fork(after_in_child=block)
-        try:
-            return without_signals(make)
-        finally:
-            os.register_at_fork(after_in_child=restore)
+def making_threads(make: Callable[[], T]) -> T:
+    """As `without_signals`, for what starts its threads again in forked children, by hooks that `make()` registers."""
+    masks: list[Any] = []
+    in_each_child(lambda: masks.append(_mask(_BLOCK, ())))
+    in_each_child(partial(_mask, _BLOCK, _BLOCKED))
+    try:
+        return without_signals(make)
+    finally:
+        in_each_child(lambda: masks and _mask(_SET, masks.pop()))

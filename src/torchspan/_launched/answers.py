@@ -6,6 +6,7 @@ The exporter takes a redirect for a success, and follows none. It reads no parti
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import Any
 
@@ -16,9 +17,6 @@ _SESSIONS = (
     "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER",
 )
 """Variables that name a session for the exporter. Then it has that one, and its answers are not read."""
-
-LARGEST = 1 << 16
-"""The most bytes that are read of an answer: one that does not end would fill the memory."""
 
 
 class EndpointAnswers:
@@ -46,21 +44,12 @@ class EndpointAnswers:
         return {"session": session}
 
     def _answered(self, response: Any, *_args: Any, **_options: Any) -> None:
-        response._content = content = _beginning(response)  # what the exporter finds in it
+        # At most 64 KiB: an answer that does not end would fill the memory.
+        response._content = content = b"".join(itertools.islice(response.iter_content(1024), 64))
+        response.close()  # its connection, unless the whole was read
         self._is_redirected = 300 <= response.status_code < 400
         if response.status_code == 200 and content:
             self._refused = _refused(content)
-
-
-def _beginning(response: Any) -> bytes:
-    """The first bytes of an answer. The connection of a longer one is closed."""
-    content = b""
-    for part in response.iter_content(LARGEST):
-        content += part
-        if len(content) >= LARGEST:
-            response.close()
-            break
-    return content[:LARGEST]
 
 
 def _refused(content: bytes) -> int:

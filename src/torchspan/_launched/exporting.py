@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import threading
@@ -157,19 +156,19 @@ def load() -> None:
                 import requests  # noqa: F401 - the exporter does so when it is made
 
 
-@contextlib.contextmanager
-def _values_hidden() -> Iterator[None]:
-    """OpenTelemetry warns of a header that it cannot read, with its value, which may be a credential."""
+def _made(exporter_class: Any, arguments: dict[str, Any]) -> Any:
+    """The exporter. OpenTelemetry warns of a header that it cannot read, here without the value, which may be a credential."""
     logger = logging.getLogger("opentelemetry.util.re")
     logger.addFilter(_hide_values)
     try:
-        yield
+        return exporter_class(**arguments)
     finally:
         logger.removeFilter(_hide_values)
+        otel_private.give_exporters_own_random()
 
 
 def _hide_values(record: logging.LogRecord) -> bool:
-    record.args = tuple("?" for _ in record.args or ())
+    record.args = ("?",) if record.args else ()
     return True
 
 
@@ -186,9 +185,7 @@ def _named(signal: configured.Signal, failed: Failed) -> Iterator[tuple[str, Any
         answers = EndpointAnswers()
         try:
             exporter_class = configured.exporter_class(signal, name)
-            with _values_hidden():
-                exporter = exporter_class(**answers.arguments(exporter_class))
-            otel_private.give_exporters_own_random()
+            exporter = _made(exporter_class, answers.arguments(exporter_class))
         except Exception as error:
             failed(f"{variable}={os.environ.get(variable)}: {error}; {_CHECK}")
         else:

@@ -379,14 +379,13 @@ class RunProcess:
         self._is_fork = True
 
     def _last_gave_up(self) -> float:
-        with contextlib.suppress(OSError, ValueError):
-            return float(self.report.folder.read(GAVE_UP, 32)) if self.report.folder else -math.inf
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            return float(self.report.folder.read(GAVE_UP, 32))  # type: ignore[union-attr]
         return -math.inf
 
     def _note_gave_up(self, now: float) -> None:
-        with contextlib.suppress(OSError):
-            if self.report.folder:
-                self.report.folder.write(GAVE_UP, str(now).encode())
+        with contextlib.suppress(OSError, AttributeError):
+            self.report.folder.write(GAVE_UP, str(now).encode())  # type: ignore[union-attr]
 
 
 class _Known(NamedTuple):

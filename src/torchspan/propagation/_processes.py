@@ -18,7 +18,6 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import setitem
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -158,7 +157,9 @@ Export = Callable[[], object]
 _GAVE_UP = memoryview(mmap.mmap(-1, 8)).cast("d")
 """When an end last waited in vain for exporters. Forked children share it."""
 _GAVE_UP[0] = -math.inf
-PATIENCE = Patience(EXPORT_LIMIT_S, lambda: _GAVE_UP[0], partial(setitem, _GAVE_UP, 0))
+_SPAWNED: list[int] = []
+"""The id of this process if it was spawned. It runs exit handlers, as no other process of `multiprocessing` does."""
+PATIENCE = Patience(EXPORT_LIMIT_S, partial(_GAVE_UP.__getitem__, 0), partial(_GAVE_UP.__setitem__, 0))
 
 
 class ProcessPayload:
@@ -265,7 +266,7 @@ def _bootstrap(
         try:
             return original(self, *args, **kwargs)
         finally:
-            if not _runs_exit_handlers():
+            if [os.getpid()] != _SPAWNED:
                 boundary.attempt(_export_within_limit, exports, run)
 
     return bootstrap
@@ -297,22 +298,14 @@ def _export_within_limit(exports: Callable[[], Sequence[Export]], run: RunProces
         run.report.write()
 
 
-def _runs_exit_handlers() -> bool:
-    """Whether this process was spawned. Others end without exit handlers: forked ones, and those of a server for forks."""
-    return _SPAWNED.get(os.getpid(), False)
-
-
-_SPAWNED: dict[int, bool] = {}
-"""This process, by its id: a forked child has another one."""
-
-
 def _unpickled(carrier: dict[str, str], liveness: Liveness | None, resume: bytes, as_parent: bool) -> ProcessPayload:
     """Runs in a spawned process, before its `_bootstrap`. torchspan is enabled from here on.
 
     The modules that the target needs are imported after this and before `_bootstrap`, so the context is attached here as well.
     """
     payload = ProcessPayload(carrier, liveness, resume, as_parent=as_parent)
-    _SPAWNED[os.getpid()] = "--multiprocessing-fork" in sys.orig_argv
+    if "--multiprocessing-fork" in sys.orig_argv:
+        _SPAWNED[:] = [os.getpid()]
     try:
         pickle.loads(resume)()  # noqa: S301 - written by the process that started this one
         _attach(payload)
