@@ -29,5 +29,5 @@ with torch.no_grad():
         try:
             compiled(torch.randn(12, 32, device="cuda"))
         except RuntimeError:
-            print("refused")  # TensorRT refuses it; the stand-in for a GPU computes it
+            print("refused")  # by TensorRT, and by the stand-in for a GPU
 print("40 requests")

@@ -118,7 +118,7 @@ def test_outside_the_profile(start, tmp_path):
     file = tmp_path / "trace.jsonl"
     command = ("torchspan", "run", "--without-gpu", "--quiet", "--output", file, "--", "python")
     inputs = {"TORCHSPAN_INPUTS": "compiled", "TORCHSPAN_INPUTS_EVERY": "10"}
-    assert start(*command, EXAMPLES / "outside_the_profile.py", **inputs) == "40 requests\n"
+    assert start(*command, EXAMPLES / "outside_the_profile.py", **inputs) == "refused\n40 requests\n"
 
     (span,) = (each for each in span_file.read(file) if each.name == "requests")
     (outside,) = (each.attributes for each in span.events if each.name == "torchspan.input.out_of_profile")

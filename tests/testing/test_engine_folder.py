@@ -317,9 +317,9 @@ def test_threads_that_read_at_once_leave_torch_as_it_was(folder, reference):
 @pytest.mark.parametrize(
     ("caches", "expected"),
     [
-        ("/caches", "/caches/torchspan/engines-3"),
-        ("relative", "/users/me/.cache/torchspan/engines-3"),
-        ("", "/users/me/.cache/torchspan/engines-3"),
+        ("/caches", "/caches/torchspan/engines-4"),
+        ("relative", "/users/me/.cache/torchspan/engines-4"),
+        ("", "/users/me/.cache/torchspan/engines-4"),
     ],
 )
 def test_the_default_is_in_the_users_folder_for_caches(caches, expected, monkeypatch):

@@ -52,8 +52,9 @@ def test_an_engine_with_outputs_that_no_graph_explains_is_refused_with_both_coun
         name: Binding(is_input, "FLOAT", (2, 16)) for name, is_input in (("x", True), ("a", False), ("b", False))
     }
     context = StandInEngine(b"", Reference(graph, bindings, {})).create_execution_context()
-    x = torch.zeros(2, 16)
-    context.set_tensor_address("x", x.data_ptr())
+    memory = {name: torch.zeros(2, 16) for name in bindings}
+    for name, tensor in memory.items():
+        context.set_tensor_address(name, tensor.data_ptr())
     with pytest.raises(torchspan.testing.NeedsGpuError, match="which cannot be matched with") as raised:
         context.execute_async_v3(0)
     assert raised.value.call == (

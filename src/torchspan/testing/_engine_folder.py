@@ -33,7 +33,7 @@ logger = Log("torchspan")
 KEY_NAME = "engines.key"
 """Of the file with the key."""
 
-FORMAT = 3
+FORMAT = 4
 """Of an entry. Another number is another folder."""
 
 MOST_ENGINES, MOST_BYTES = 500, 2 << 30
@@ -73,7 +73,7 @@ class EngineFolder:
                 if pickled is None:
                     return None
                 with _lock:
-                    graph, bindings, profiles, outputs = torch.load(pickled, weights_only=False)
+                    graph, bindings, *others = torch.load(pickled, weights_only=False)
         except FileNotFoundError:
             return None
         except (
@@ -81,7 +81,7 @@ class EngineFolder:
         ) as error:  # an unusable folder; whatever a torn file or one of another version makes of unpickling
             logger.debug("Ignoring the engine %s in %s: %s", key, self.path, error)
             return None
-        return Reference(graph, {name: Binding(*fields) for name, fields in bindings.items()}, profiles, outputs)
+        return Reference(graph, {name: Binding(*fields) for name, fields in bindings.items()}, *others)
 
     def write(self, key: str, reference: Reference) -> None:
         """Store an entry, unless there is one; then remove what exceeds the bounds."""
@@ -92,7 +92,7 @@ class EngineFolder:
                     if _entry(folder, key) is not None:
                         return
                 bindings = {name: dataclasses.astuple(binding) for name, binding in reference.bindings.items()}
-                content = (reference.graph, bindings, reference.profiles, reference.outputs)
+                content = (reference.graph, bindings, reference.profiles, reference.outputs, reference.weights)
                 pickled = io.BytesIO()
                 with _disable_current_modes():  # of torch.compile's: there, tensors have no data
                     torch.save(content, pickled)

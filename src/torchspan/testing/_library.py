@@ -154,6 +154,21 @@ def fake_kernel(original: Any, _call: str) -> Any:
     return execute_engine_fake
 
 
+def setup_inputs(original: Any, _call: str) -> Any:
+    """`setup_input_tensors` of the Python runtime: raises for a shape that the engine refuses, as the C++ runtime does.
+
+    The Python runtime ignores TensorRT's answer.
+    """
+
+    @functools.wraps(original)
+    def setup_input_tensors(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        for message in self.context.refused.values():
+            raise RuntimeError(f"Error while setting the input shape: {message}")
+
+    return setup_input_tensors
+
+
 def _meta_ops() -> Any:
     """The module, which also registers a fake form of a C++ class: there is no such class without the C++ runtime."""
     library: Any = sys.modules["torch._library"]

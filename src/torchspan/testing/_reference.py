@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import collections
 import copy
+import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,12 +46,14 @@ class Reference:
         graph: Returns the network's outputs, in the network's order.
         profiles: Input name -> one (min, opt, max) per profile.
         outputs: The sources of those outputs in the graph that was compiled. None: its own, as they are.
+        weights: The names by which TensorRT has the weights.
     """
 
     graph: torch.fx.GraphModule
     bindings: dict[str, Binding]
     profiles: dict[str, list[tuple[Shape, Shape, Shape]]]
     outputs: Sequence[OutputSource] | None = None
+    weights: Sequence[str] = ()
 
     @classmethod
     def of_interpreter(cls, interpreter: Any, writers: Sequence[str]) -> Reference:
@@ -70,11 +74,15 @@ class Reference:
         specs = zip(interpreter._input_names, interpreter.input_specs, strict=False)  # what is bound counts
         profiles = {name: _profiles(interpreter, s) for name, s in specs}
         outputs = _output_sources(interpreter, writers)
-        return cls(_returning(private_copy(interpreter.module), outputs), bindings, profiles, outputs)
+        graph = _returning(private_copy(interpreter.module), outputs)
+        return cls(graph, bindings, profiles, outputs, [*interpreter.ctx.weight_refit_map])
 
-    def with_weights_of(self, graph: torch.fx.GraphModule) -> Reference:
-        """The same network with the weights (and constants) of `graph`, as a refit makes it."""
-        return Reference(_returning(private_copy(graph), self.outputs), self.bindings, self.profiles, self.outputs)
+    def with_weights_of(self, graph: torch.fx.GraphModule) -> Reference | None:
+        """The same network with the weights (and constants) of `graph`, as a refit makes it. None: it is another network."""
+        new = private_copy(graph)
+        if _structure(new) != _structure(self.graph):
+            return None
+        return dataclasses.replace(self, graph=_returning(new, self.outputs))
 
     def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The outputs for `inputs`, both in the order of the network.
@@ -199,7 +207,11 @@ def private_copy(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
     Of its nodes' metadata there is only what `_is_number` asks for: symbols carry their ShapeEnv, which cannot be pickled.
     """
-    graph = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    copied_graph = copy.deepcopy(module.graph)
+    copied_graph.set_codegen(
+        torch.fx.graph.CodeGen()
+    )  # an engine's bindings are flat, whatever the program's arguments
+    graph = torch.fx.GraphModule(module, copied_graph)
     for node in graph.graph.nodes:
         node.meta = {"val": 0} if node.op == "placeholder" and _is_number(node) else {}
     copies: dict[int, torch.Tensor] = {}  # a tensor of two names stays one
@@ -211,6 +223,12 @@ def private_copy(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
             owner.__dict__.pop(name, None)
             owner.register_buffer(name, copied)
     return graph
+
+
+def _structure(graph: torch.fx.GraphModule) -> tuple[Any, ...]:
+    """What a refit leaves as it is: the operators, and the types and sizes of weights."""
+    operators = collections.Counter(str(node.target) for node in graph.graph.nodes if node.op.startswith("call"))
+    return operators, [(tensor.shape, tensor.dtype) for _, _, tensor in _tensors(graph)]
 
 
 def _tensors(graph: torch.fx.GraphModule) -> Iterator[tuple[torch.nn.Module, str, torch.Tensor]]:

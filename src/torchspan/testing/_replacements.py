@@ -131,6 +131,13 @@ TORCH_TENSORRT = (
     Replacement("torch_tensorrt._Device", "Device.to", "_library:device_to", is_stand_in=True),
     # model.device is the CPU here, and torch_tensorrt takes CUDA devices only.
     Replacement("torch_tensorrt._Device", "Device._from", "_library:device_from"),
+    # They ignore that TensorRT refuses a shape, which the C++ runtime raises. The second one is the module up to 2.12.
+    Replacement(f"{_RUNTIME}._TRTEngine", "TRTEngine.setup_input_tensors", "_library:setup_inputs"),
+    Replacement(
+        f"{_RUNTIME}._PythonTorchTensorRTModule",
+        "PythonTorchTensorRTModule.setup_input_tensors",
+        "_library:setup_inputs",
+    ),
     # What they say about inputs on the CPU would break Dynamo's graph. The second one is the module up to 2.12.
     Replacement(f"{_RUNTIME}._TorchTensorRTModule", "logger.warning", "_library:quiet_about_inputs"),
     Replacement(f"{_RUNTIME}._PythonTorchTensorRTModule", "logger.warning", "_library:quiet_about_inputs"),

@@ -71,8 +71,8 @@ class StandInEngine(StandIn):
     device_memory_size = device_memory_size_v2 = 0
     streamable_weights_size = weight_streaming_budget_v2 = 0
 
-    def __init__(self, plan: bytes, reference: Reference) -> None:
-        self.plan, self.reference = plan, reference
+    def __init__(self, plan: bytes, reference: Reference, logger: Any = None) -> None:
+        self.plan, self.reference, self.logger = plan, reference, logger
 
     @property
     def num_io_tensors(self) -> int:
@@ -89,6 +89,18 @@ class StandInEngine(StandIn):
         dtypes = sys.modules["torch_tensorrt"].dtype
         dtype: torch.dtype = dtypes._from(self.get_tensor_dtype(name)).to(torch.dtype)
         return dtype
+
+    def limits(self, name: str, profile: int) -> tuple[Shape, Shape]:
+        """The smallest and the largest shape that an input may have."""
+        static = self.reference.bindings[name].shape
+        low, _, high = self.get_tensor_profile_shape(name, profile) if -1 in static else (static, static, static)
+        return low, high
+
+    def refuse(self, message: str) -> bool:
+        """False, TensorRT's answer, after an error in the log of whoever made the engine."""
+        if self.logger is not None:
+            self.logger.log(tensorrt().ILogger.Severity.ERROR, message)
+        return False
 
     def get_tensor_name(self, index: int) -> str:
         return list(self.reference.bindings)[index]
@@ -205,6 +217,7 @@ class ExecutionContext(StandIn):
     def __init__(self, engine: StandInEngine) -> None:
         self.engine = engine
         self.active_optimization_profile = 0
+        self.refused: dict[str, str] = {}
         self._shapes: dict[str, Shape] = {}
         self._addresses: dict[str, int] = {}
         self._allocators: dict[str, Any] = {}
@@ -220,7 +233,14 @@ class ExecutionContext(StandIn):
         raise NeedsGpuError("tensorrt.IExecutionContext.profiler", "TensorRT's layer times exist on a GPU only.")
 
     def set_input_shape(self, name: str, shape: Any) -> bool:
-        self._shapes[name] = tuple(int(size) for size in shape)
+        """As TensorRT: False, and the shape is as before, unless the engine was built for `shape`."""
+        sizes = tuple(int(size) for size in shape)
+        unfit = self._unfit(name, sizes)
+        if unfit:
+            self.refused[name] = unfit
+            return self.engine.refuse(unfit)
+        self.refused.pop(name, None)
+        self._shapes[name] = sizes
         return True
 
     def set_tensor_address(self, name: str, address: int) -> bool:
@@ -268,13 +288,19 @@ class ExecutionContext(StandIn):
 
         Outputs may be bound to the memory of inputs: all are computed before the first is written.
 
+        False, and nothing is read or written, where the shape of an input does not fit or memory is missing.
+
         Raises NeedsGpuError where the engine's outputs are more or fewer than its graph's and their names do not tell
-        which is which.
+        which is which, and RuntimeError for an output of another size than was said.
         """
         return self._run(stream_handle)
 
     def _run(self, stream: int) -> bool:
         read, names = self.engine.names(is_input=True), self.engine.names(is_input=False)
+        unfit = [*self.refused.values(), *(self._unfit(name, self._shape(name)) for name in read)]
+        unfit += [f"Address is not set for {name}." for name in (*read, *names) if not self._is_bound(name)]
+        for message in filter(None, unfit):
+            return self.engine.refuse(message)
         outputs = self.engine.reference.run([self._tensor(name, self._shape(name)) for name in read])
         if len(outputs) != len(names):
             raise NeedsGpuError(_unlike(len(names), len(outputs)))
@@ -292,12 +318,27 @@ class ExecutionContext(StandIn):
     def _shape(self, name: str) -> Shape:
         return self._shapes.get(name, tuple(self.engine.reference.bindings[name].shape))
 
+    def _unfit(self, name: str, shape: Shape) -> str:
+        """What TensorRT says about an input of a shape that the engine was not built for; nothing if it was."""
+        low, high = self.engine.limits(name, self.active_optimization_profile)
+        if len(shape) == len(low) and all(a <= size <= b for a, size, b in zip(low, shape, high, strict=True)):
+            return ""
+        set_, least, most = (str([*sizes]).replace(" ", "") for sizes in (shape, low, high))
+        return _MISFIT.format(name, set_, self.active_optimization_profile, least, most)
+
+    def _is_bound(self, name: str) -> bool:
+        return bool(self._addresses.get(name) or self._allocators.get(name)) or 0 in self.get_tensor_shape(name)
+
     def _deliver(self, name: str, output: torch.Tensor, stream: int) -> None:
         allocator = self._allocators.get(name)
         if allocator is not None:
             size = output.numel() * output.element_size()
             self._addresses[name] = allocator.reallocate_output_async(name, 0, size, 256, stream)
             allocator.notify_shape(name, tuple(output.shape))
+        elif tuple(output.shape) != tuple(self.get_tensor_shape(name)):  # the caller's memory is of that size
+            raise RuntimeError(
+                f"The graph of the engine returned {tuple(output.shape)} for {name}: nothing was written."
+            )
         self._tensor(name, tuple(output.shape)).copy_(output)
 
     def _tensor(self, name: str, shape: Shape) -> torch.Tensor:
@@ -308,6 +349,12 @@ class ExecutionContext(StandIn):
             return torch.empty(shape, dtype=dtype)
         memory = (ctypes.c_byte * size).from_address(self._addresses[name])
         return torch.frombuffer(memory, dtype=dtype).reshape(shape)
+
+
+_MISFIT = (
+    "IExecutionContext::setInputShape: Error Code 3: API Usage Error (Parameter check failed, condition: satisfyProfile. "
+    "Set dimension {1} for tensor {0} does not satisfy any optimization profiles. Valid range for profile {2}: {3}..{4}.)"
+)
 
 
 def _unlike(engine: int, graph: int) -> str:
@@ -333,13 +380,13 @@ class Refitter(StandIn):
     interface = "Refitter"
 
     def __init__(self, engine: StandInEngine, logger: Any) -> None:
-        del logger
+        self.logger = logger
         if not isinstance(engine, StandInEngine):  # what deserializing returned for an engine that it could not read
             raise TypeError(f"Refitter() takes an engine, not {engine!r}")
         self.engine = engine
 
     def get_all_weights(self) -> list[str]:
-        return []
+        return [*self.engine.reference.weights]
 
     def get_missing_weights(self) -> list[str]:
         return []
@@ -349,11 +396,16 @@ class Refitter(StandIn):
         return True
 
     def refit_cuda_engine(self) -> bool:
-        """Raises NeedsGpuError for a refit that torch_tensorrt does not do: there is no graph to take the weights from."""
+        """False where more than the values of weights differs: their sizes, or what is done with them.
+
+        Raises NeedsGpuError for a refit that torch_tensorrt does not do: there is no graph to take the weights from.
+        """
         graph = getattr(_refit, "graph", None)
         if graph is None:
             raise NeedsGpuError("tensorrt.Refitter.refit_cuda_engine", "Refit through torch_tensorrt.")
         engine, reference = self.engine, self.engine.reference.with_weights_of(graph)
+        if reference is None:
+            return self.engine.refuse("A refit changes the values of weights, and not their sizes or the operators.")
         engine.plan = engine.plan.partition(_REFITTED)[0] + _REFITTED + reference.weights_digest()
         engine.reference = reference
         _engines.keep(engine.plan, reference)

@@ -29,7 +29,7 @@ def build_engine(original: Any, _call: str) -> Any:
     @functools.wraps(original)
     def build_engine_with_config(self: Any, network: Any, config: Any) -> Any:
         plan = build(self, network, config)
-        return None if plan is None else _deserialized(plan)
+        return None if plan is None else _deserialized(plan, self.logger)
 
     return build_engine_with_config
 
@@ -39,7 +39,7 @@ def deserialize(original: Any, _call: str) -> Any:
 
     @functools.wraps(original)
     def deserialize_cuda_engine(self: Any, serialized_engine: Any) -> _runtime.StandInEngine | None:
-        engine = _deserialized(serialized_engine)
+        engine = _deserialized(serialized_engine, self.logger)
         if engine is None:
             self.logger.log(_runtime.tensorrt().ILogger.Severity.ERROR, _UNKNOWN)
         return engine
@@ -54,10 +54,10 @@ _UNKNOWN = (
 )
 
 
-def _deserialized(plan: Any) -> _runtime.StandInEngine | None:
+def _deserialized(plan: Any, logger: Any) -> _runtime.StandInEngine | None:
     data = bytes(plan)
     reference = _engines.find(data)
-    return None if reference is None else _runtime.StandInEngine(data, reference)
+    return None if reference is None else _runtime.StandInEngine(data, reference, logger)
 
 
 def set_flag(original: Any, _call: str) -> Any:
