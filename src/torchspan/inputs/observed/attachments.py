@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +20,7 @@ class ForwardHooks:
     """Two hooks of a module, before and after each call."""
 
     def __init__(self, module: Any, recorder: ModuleRecorder) -> None:
+        _let_torchscript_pass()
         self._before = module.register_forward_pre_hook(_Hook(module, recorder.begin), with_kwargs=True)
         try:
             self._after = module.register_forward_hook(_EndHook(module, recorder.end), always_call=True)
@@ -41,6 +45,7 @@ class CallHook:
     def __init__(
         self, module: Any, begin: Callable[[tuple[Any, ...], dict[str, Any]], None], *, comes_first: bool = False
     ) -> None:
+        _let_torchscript_pass()
         self._before = module.register_forward_pre_hook(_Hook(module, begin), prepend=comes_first, with_kwargs=True)
 
     def detach(self) -> None:
@@ -81,3 +86,29 @@ def _no_hook(*_call: Any) -> None:
 
 def _get_no_hook() -> Callable[..., None]:
     return _no_hook
+
+
+_TABLES = ("_forward_hooks", "_forward_pre_hooks")
+
+
+@functools.cache
+def _let_torchscript_pass() -> None:
+    """From now on `torch.jit.script`, which compiles every hook of a module, sees the hooks of the program alone."""
+    library = sys.modules["torch.jit._recursive"]
+    for name in ("get_hook_stubs", "infer_concrete_type_builder"):
+        setattr(library, name, _seeing_hooks_of_the_program(getattr(library, name)))
+
+
+def _seeing_hooks_of_the_program(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def without_own_hooks(module: Any, *args: Any, **kwargs: Any) -> Any:
+        tables = {name: vars(module)[name] for name in _TABLES if name in vars(module)}
+        for name, table in tables.items():  # another one: a call in another thread may be iterating over this one
+            hooks = ((key, hook) for key, hook in table.items() if not (isinstance(hook, _Hook) or hook is _no_hook))
+            vars(module)[name] = OrderedDict(hooks)
+        try:
+            return function(module, *args, **kwargs)
+        finally:
+            vars(module).update(tables)
+
+    return without_own_hooks
