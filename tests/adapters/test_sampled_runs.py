@@ -14,7 +14,7 @@ from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.id_generator import IdGenerator
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, TraceIdRatioBased
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased, TraceIdRatioBased
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from support import seeded_runs
@@ -367,10 +367,26 @@ def test_a_failed_run_is_measured_once(runs, metrics):
     assert sum(point.count for point in points) == 15
 
 
-def test_under_another_sampler_a_failed_run_is_not_an_event_of_its_own(runs, exporter):
-    hooked = runs(ALWAYS_ON, failing)
-    with pytest.raises(RuntimeError):
-        hooked.run([], TrtEngine())
+@pytest.mark.parametrize(("sampler", "spans"), [(ALWAYS_ON, 2), (ALWAYS_OFF, 0)], ids=["always on", "always off"])
+def test_under_another_sampler_each_failed_run_is_offered_to_it_and_passes_through(runs, exporter, sampler, spans):
+    def sometimes(input_tensors, engine):
+        if input_tensors:
+            raise RuntimeError("no memory")
+        return input_tensors
+
+    hooked, engine = runs(sampler, sometimes), TrtEngine()
+    for inputs in ([], ["bad"], [], ["bad"]):
+        with pytest.raises(RuntimeError, match="no memory") if inputs else contextlib.nullcontext():
+            hooked.run(inputs, engine)
+    assert [span.attributes["error.type"] for span in exporter.get_finished_spans()] == ["RuntimeError"] * spans
+
+
+def test_a_run_that_fails_where_instrumentation_is_suppressed_is_no_event(runs, exporter):
+    hooked, engine = runs(ALWAYS_ON, failing), TrtEngine()
+    with suppress_instrumentation():
+        for _ in range(2):
+            with pytest.raises(RuntimeError):
+                hooked.run([], engine)
     assert names(exporter) == []
 
 

@@ -485,6 +485,18 @@ def test_without_an_error_errors_prints_that_nothing_failed(run, torchspan):
     assert torchspan("show", run.path, "--errors") == (0, "nothing failed, and no limit was reached\n", "")
 
 
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [({"process_exit_code": 1}, "exit 1"), ({"torchspan_run_signal": "SIGABRT"}, "died of SIGABRT")],
+    ids=["status", "signal"],
+)
+def test_where_the_program_failed_errors_does_not_print_that_nothing_did(run, torchspan, how, said):
+    run.end(run.start("torch_tensorrt.compile", 0, {s.MODEL_CLASS: "Net"}, parent=RUN), 10)
+    write_run(run.path, 0, 20, **how)
+    expected = f"{said}: no recorded work failed, and no limit was reached\n"
+    assert torchspan("show", run.path, "--errors") == (0, expected, "")
+
+
 def test_slowest_lists_spans_by_the_time_in_which_nothing_inside_them_ran(run, torchspan):
     compiled = run.start("torch_tensorrt.compile", 0, {s.MODEL_CLASS: "Net"})
     convert = run.start("torch_tensorrt.convert", 100, {s.ENGINE_NAME: "_run_on_acc_0"}, parent=compiled)

@@ -88,8 +88,8 @@ def test_the_rules_of_torchspans_sampler_say_how_runs_are_picked(sampling, rules
     assert type(sampling(rules).roots) is kind
 
 
-def test_under_another_sampler_nothing_is_offered_to_it_unless_a_setting_asks_for_it(sampling):
-    assert (sampling(None).roots, sampling(None).keeps_failed) == (None, False)
+def test_under_another_sampler_only_failed_runs_are_offered_to_it_unless_a_setting_asks_for_more(sampling):
+    assert (sampling(None).roots, sampling(None).keeps_failed) == (None, True)
 
 
 @pytest.mark.parametrize("asked", [SamplingRules(execute=0.01), SamplingRules(execute_target=5)])
@@ -97,7 +97,7 @@ def test_under_another_sampler_each_run_is_offered_to_it_and_that_one_decides_al
     made = sampling(None, asked)
     assert len(picked(made.roots, 1000)) == 1000
     assert outside(made, Thing()) == Pick(None)
-    assert not made.keeps_failed
+    assert made.keeps_failed
 
 
 def test_the_rate_limits_hold_under_another_sampler_as_well(sampling):

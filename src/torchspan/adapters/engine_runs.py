@@ -150,7 +150,7 @@ class EngineRuns:
 
     def _of_function(self, arguments: Arguments) -> Any:
         """Two named parameters, not *args: a call through *args and **kwargs costs more than everything else here."""
-        runs, engine, original, undecided = self, self._engine, self._original, self._undecided
+        runs, engine, guard, original, undecided = self, self._engine, self._guard, self._original, self._undecided
         context_of, waiting, engine_first = self._context_of, self._fresh.waiting, arguments.engine == 0
 
         def observed_run(first: Any, second: Any) -> Any:
@@ -162,7 +162,12 @@ class EngineRuns:
             roots = in_state.roots
             if roots is not None and roots.draw() >= roots.due:
                 return runs.decide(first, second, is_picked=True)
-            return in_state.run(first, second)
+            try:
+                return in_state.run(first, second)
+            except BaseException as error:
+                if in_state.run is original and in_state.state is not RunState.SUPPRESSED:  # nothing else sees it
+                    guard.finish(_ENDING, runs.failed, first, second, error)
+                raise
 
         return functools.wraps(self._function)(_with_parameters(observed_run, arguments.names))
 
@@ -283,25 +288,10 @@ class EngineRuns:
         if tally is not None or (self._times.wanted and not self._is_operator):
             return None
         state = RunState.MEASURED if self._times.wanted else RunState.PASSING
-        run = self._timing() if self._times.wanted else self._passing()
+        run = self._timing() if self._times.wanted else self._original
         if verdict is Verdict.UNPICKED:
             return _InState(RunState.OFFERED, run, self._sampling.roots)
         return _InState(state, run)
-
-    def _passing(self) -> TwoArguments:
-        """Makes runs of which nothing is recorded but failures, if the policy keeps them."""
-        runs, original, guard = self, self._original, self._guard
-        if not self._sampling.keeps_failed:
-            return original
-
-        def passing(first: Any, second: Any) -> Any:
-            try:
-                return original(first, second)
-            except BaseException as error:
-                guard.finish(_ENDING, runs.failed, first, second, error)
-                raise
-
-        return passing
 
     def _timing(self) -> TwoArguments:
         """Makes runs of an operator that are timed. If one input is a stand-in for data, all are: such a run is decided about."""
@@ -380,7 +370,7 @@ class EngineRuns:
         self._ended(tally, self._call(first, second), perf_counter() - start_s if start_s else 0.0, error)
 
     def _ended(self, tally: RunTally | None, call: RunCall, duration_s: float, error: BaseException | None) -> None:
-        """Count a run. Record one that has failed as an event after its end instead, if the policy keeps failed runs."""
+        """Count a run. Record one that has failed as an event after its end instead."""
         if error is not None and self._keeps(call, error) and self._events.add_failed(call, duration_s, error):
             return
         if duration_s:

@@ -121,7 +121,9 @@ class Drawing:
         for section in self.sections:
             rows = rows_of(section, choice)
             if choice.only_errors and not rows:
-                yield [[("nothing failed, and no limit was reached", Style.PLAIN)]]
+                ended = [] if section.run is None else _labels.exit_of(section.run.span)
+                failed = [f"{fact.text}: no recorded work failed" for fact in ended if fact.style is not Style.DIM]
+                yield [[(f"{''.join(failed) or 'nothing failed'}, and no limit was reached", Style.PLAIN)]]
                 continue
             if choice.number is None:
                 yield self._first_screen(section, rows, width, choice)

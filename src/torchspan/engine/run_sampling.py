@@ -106,7 +106,7 @@ class RunSampling:
         self.roots: Roots | None = None
         """Picks runs outside everything. None: no run is picked."""
         self.keeps_failed = False
-        """Whether failed runs are events."""
+        """Whether failed runs are events: once there is a provider. Its sampler decides about them as about any span."""
         renew_after_fork(self)
 
     def use(self, rules: SamplingRules | None) -> None:
@@ -124,7 +124,7 @@ class RunSampling:
         """Draw new numbers, for example in a forked process: its draws must differ from its parent's."""
         if not self._is_in_use:
             return
-        self.keeps_failed = is_own = self._rules is not None
+        self.keeps_failed, is_own = True, self._rules is not None
         rules = self._rules or self._asked
         self._limits.per_second = rules.limit
         self.roots = self.target = self._probability = None
