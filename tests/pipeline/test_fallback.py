@@ -10,6 +10,7 @@ import torch_tensorrt
 from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
 from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
 from torch_tensorrt.dynamo.lowering import _decompositions
+from torch_tensorrt.dynamo.partitioning import _adjacency_partitioner as adjacency
 
 from pipeline.expected import VERSION
 from support import models
@@ -387,3 +388,51 @@ def test_an_attention_operator_without_a_converter_is_named(instrument, exporter
         }
     compilation = named(spans, "torch_tensorrt.compile").attributes
     assert compilation["torch_tensorrt.operators.total"] - compilation["torch_tensorrt.operators.tensorrt"] == 4
+
+
+# --- a graph that is taken whole, as later versions of Torch-TensorRT take one that is supported throughout --------
+
+
+class Supported(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(16, 8), torch.nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x))), x * 2
+
+
+COUNTS = (
+    *(f"torch_tensorrt.operators.{each}" for each in ("total", "supported", "planned", "tensorrt")),
+    "torch_tensorrt.coverage",
+)
+
+
+def without_asking(module, _support, _allow_non_tensor):
+    """What finds the nodes for TensorRT: all, and no operator is looked at."""
+    return lambda: {node for node in module.graph.nodes if node.op.startswith("call")}
+
+
+def without_partition(graph, **_settings):
+    support = adjacency.OpSupportTester()
+    return adjacency.TRTPartitioner(graph, support, min_block_size=1).partition_graph(), support
+
+
+@pytest.mark.parametrize("skips_partition", [False, True], ids=["no verdicts", "no partition"])
+@pytest.mark.parametrize("dryrun", [False, True], ids=["compiled", "dry run"])
+def test_a_graph_of_whose_operators_none_is_asked_about_is_counted_whole(
+    instrument, exporter, monkeypatch, skips_partition, dryrun
+):
+    monkeypatch.setattr(adjacency, "FxNetAccNodesFinder", without_asking)
+    if skips_partition:
+        monkeypatch.setattr(torch_tensorrt.dynamo.partitioning, "fast_partition", without_partition)
+    instrument()
+    compiled(models.seeded(Supported), torch.ones(2, 16), dryrun=dryrun)
+    spans = exporter.get_finished_spans()
+    attributes = named(spans, "torch_tensorrt.compile").attributes
+    found = {key: attributes[key] for key in COUNTS if key in attributes}
+    done = {} if dryrun else {"torch_tensorrt.operators.tensorrt": 4, "torch_tensorrt.coverage": 1.0}
+    assert found == {"torch_tensorrt.operators.total": 4, "torch_tensorrt.operators.supported": 4, **done}
+    partitions = [span for span in spans if span.name == "torch_tensorrt.partition"]
+    assert len(partitions) == (0 if skips_partition else 1)
+    assert not any(key in partition.attributes for partition in partitions for key in COUNTS)

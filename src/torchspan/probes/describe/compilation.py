@@ -184,6 +184,9 @@ _ATTENTION_OF_THE_CPU = "torch.ops.aten._scaled_dot_product_flash_attention_for_
 COMPILED: Key[bool] = Key("compiled")
 """Scratch key: set once `compile_module` has returned."""
 
+WHOLE: Key[Facts] = Key("whole")
+"""Scratch key: what holds where the whole graph goes to TensorRT; empty if an operator of it has no converter."""
+
 SWALLOWED: Key[str] = Key("swallowed")
 """Scratch key: the class of a failure that the backend of `torch.compile` caught."""
 
@@ -211,11 +214,12 @@ def torch_compile_result(_call: Call, _result: Any, scratch: Scratch) -> Facts:
     }
 
 
-def converter_support(_call: Call, result: Any, _scratch: Scratch) -> Facts:
+def converter_support(_call: Call, result: Any, scratch: Scratch) -> Facts:
     """`get_graph_converter_support` returns (supported, total)."""
     if type(result) is not tuple or len(result) != 2:
         return {}
     supported, total = map(reading.whole_number, result)
+    scratch[WHOLE] = {semconv.OPERATORS_TENSORRT: total, semconv.COVERAGE: 1.0} if total and supported == total else {}
     return without_none({semconv.OPERATORS_SUPPORTED: supported, semconv.OPERATORS_TOTAL: total})
 
 
@@ -240,8 +244,13 @@ def compile_module_result(call: Call, result: Any, scratch: Scratch) -> Facts:
     facts: Facts = {semconv.ENGINE_COUNT: len(engines), semconv.ENGINES_SIZE: sum(sizes)}
     if reading.switch(attribute(call.get("settings"), "dryrun")):
         return {**dry_run(scratch), **facts}
+    return {**_carried_out(scratch, has_engines=bool(engines)), **facts}
+
+
+def _carried_out(scratch: Scratch, *, has_engines: bool = True) -> Facts:
+    """The partition's plan. Where no operator was asked about, a graph that is supported as a whole was taken as it is."""
     plan: Facts = scratch.get(fallback.PLAN, {})
-    return {**plan, **facts}
+    return {**scratch.get(WHOLE, {}), **plan} if has_engines and semconv.OPERATORS_TENSORRT not in plan else plan
 
 
 def dry_run(scratch: Scratch) -> Facts:
@@ -262,7 +271,8 @@ def failed(_call: Call, _error: BaseException, scratch: Scratch) -> Facts:
 def not_carried_out(scratch: Scratch) -> Facts:
     """The number of operators that were planned for TensorRT, if a partition got that far."""
     plan = scratch.get(fallback.PLAN)
-    return {} if plan is None else {semconv.OPERATORS_PLANNED: plan[semconv.OPERATORS_TENSORRT]}
+    planned = None if plan is None else plan.get(semconv.OPERATORS_TENSORRT)
+    return without_none({semconv.OPERATORS_PLANNED: planned})
 
 
 def skipped(graph: Any, scratch: Scratch) -> Facts:
@@ -323,8 +333,7 @@ def refitted(_call: Call, result: Any, scratch: Scratch) -> Facts:
     ]  # the others of an inlined program
     engines = {name for name in names if name.startswith(ENGINE_PREFIX)}
     if engines:
-        plan: Facts = scratch.get(fallback.PLAN, {})
-        return {**plan, semconv.ENGINE_COUNT: len(engines)}
+        return {**_carried_out(scratch), semconv.ENGINE_COUNT: len(engines)}
     facts = skipped(result, scratch)
     return {key: facts[key] for key in facts if key != semconv.ENGINES_SIZE}
 

@@ -30,13 +30,13 @@ def split(_call: Call, result: Any, scratch: Scratch) -> Facts:
     graph = result[0]
     verdicts = scratch.get(fallback.VERDICTS, {})
     converted, left = _sides(graph)
-    planned, total = sum(node.name in verdicts for node in converted), len(verdicts)
     left_in_torch = fallback.facts(fallback.left_in_torch(left, scratch), _pieces(graph, scratch), scratch)
-    scratch[fallback.PLAN] = {
-        semconv.OPERATORS_TENSORRT: planned,
-        semconv.COVERAGE: planned / total if total else 0.0,
-        **left_in_torch,
-    }
+    scratch[fallback.PLAN] = left_in_torch
+    if not verdicts:  # no operator was asked about: a graph that is supported as a whole may be taken as it is
+        return {**subgraphs(_call, graph, scratch), **left_in_torch}
+    planned, total = sum(node.name in verdicts for node in converted), len(verdicts)
+    share = {semconv.OPERATORS_TENSORRT: planned, semconv.COVERAGE: planned / total}
+    scratch[fallback.PLAN] = {**share, **left_in_torch}
     return {
         **subgraphs(_call, graph, scratch),
         semconv.OPERATORS_TOTAL: total,
