@@ -4,6 +4,7 @@
 import asyncio
 import contextvars
 import gc
+import sys
 import threading
 
 import pytest
@@ -126,6 +127,35 @@ def test_a_call_that_raises_is_an_error_with_one_event_at_the_innermost(instrume
     assert [each.attributes["error.type"] for each in (failed, around)] == ["KeyError"] * 2
     assert [[event.name for event in each.events] for each in (failed, around)] == [["exception"], []]
     assert failed.events[0].attributes["code.function.name"] == f"{HERE}.leaf"
+
+
+def test_the_place_of_what_a_function_of_c_raises_is_the_line_that_called_it(instrument, spans):
+    instrument()
+    with observe_function("math:sqrt"):
+        import math
+
+        with pytest.raises(ValueError, match=r"math domain error|nonnegative input"):
+            math.sqrt(-1.0)
+    (span,) = spans()
+    here, place = sys._getframe().f_code, span.events[0].attributes
+    assert place["code.function.name"] == f"{HERE}.{here.co_name}"
+    assert place["code.line.number"] == here.co_firstlineno + 6
+
+
+def test_a_cause_with_other_arguments_is_not_taken_for_the_exception(instrument, spans):
+    instrument()
+
+    @observable()
+    def converted():
+        try:
+            leaf(KeyError("inner"))
+        except KeyError as error:
+            raise ValueError("outer") from error
+
+    with pytest.raises(ValueError, match="outer"):
+        converted()
+    place = next(event for span in spans() if "converted" in span.name for event in span.events).attributes
+    assert (place["exception.type"], place["code.function.name"].rpartition(".")[2]) == ("ValueError", "converted")
 
 
 def test_an_exception_that_was_handled_inside_is_not_that_of_the_outer_call(instrument, tracer, spans):

@@ -361,3 +361,19 @@ def test_a_wrong_call_gets_its_own_type_error(instrument, exporter):
     with pytest.raises(TypeError, match="exported_program"):
         torch_tensorrt.dynamo.compile(arg_inputs=[torch.ones(1)])
     assert failed(exporter.get_finished_spans()) == {"torch_tensorrt.compile": "TypeError"}
+
+
+@pytest.mark.parametrize("kind", [KeyError, IndexError])
+def test_what_a_converter_raises_has_its_place_also_where_torch_fx_raises_it_anew(
+    instrument, exporter, broken_relu, kind
+):
+    """torch.fx raises a RuntimeError from a KeyError, whose message would be in quotes."""
+    instrument()
+    broken_relu(kind("boom"))
+    with pytest.raises(RuntimeError if kind is KeyError else kind):
+        compile_fallback_model()
+    span = named(exporter.get_finished_spans(), "torch_tensorrt.construct_network")
+    (event,) = (event.attributes for event in span.events if event.name == "exception")
+    assert event["code.function.name"] == "support.models.raises.<locals>.body"
+    assert cause(span)["torch_tensorrt.failed.converter"] == f"{__name__}.broken_relu.<locals>.breaks.<locals>.<lambda>"
+    assert cause(span)["torch_tensorrt.failed.operator"] == "torch.ops.aten.relu.default"

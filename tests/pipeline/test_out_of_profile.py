@@ -2,6 +2,7 @@
 """Calls of a compiled module against the profile of its engine: what lies outside is an event, and how far the rest is
 from opt a metric."""
 
+import contextlib
 import gc
 import warnings
 
@@ -57,8 +58,13 @@ def test_a_call_outside_the_profile_is_one_event_and_a_call_inside_is_none(modul
         "torchspan.input.outside.minimums": (1,),
         "torchspan.input.outside.maximums": (8,),
     }
+
+    def outside():
+        with contextlib.suppress(RuntimeError):  # refused, but not by Torch-TensorRT 2.11 on a GPU
+            module(torch.ones(9, 4))
+
     for _ in range(2):
-        assert events("torchspan.input.out_of_profile", lambda: module(torch.ones(9, 4))) == [expected]
+        assert events("torchspan.input.out_of_profile", outside) == [expected]
     assert metrics.values("torchspan.input.profile.calls", *FITS) == {
         ("ReLU", "opt"): 1,
         ("ReLU", "inside"): 2,

@@ -22,6 +22,7 @@ NAMES = [(row, name) for row in ROWS for name in row.names.split()]
 # Names of versions other than 2.14, and of full TensorRT.
 ELSEWHERE = {
     "torch_tensorrt.dynamo.runtime._PythonTorchTensorRTModule.logger.warning",
+    "torch_tensorrt.dynamo.runtime._PythonTorchTensorRTModule.PythonTorchTensorRTModule.setup_input_tensors",
     "tensorrt.Builder.build_engine_with_config",
 }
 

@@ -8,7 +8,7 @@ from torchspan.answers._attributes import number, strings
 from torchspan.answers._kinds_of_answer import BuiltEngine
 from torchspan.answers._wording import words
 from torchspan.answers.units import duration, size
-from torchspan.traces import Attributes, Node
+from torchspan.traces import Attributes, Node, UnfinishedSpan
 
 _CONVERSIONS = frozenset(row.name for row in phase.CONVERSIONS)
 
@@ -21,7 +21,8 @@ def engines(nodes: list[Node]) -> list[BuiltEngine]:
         is_conversion = node.span.name in _CONVERSIONS
         if is_conversion or id(node.parent) in converted:
             converted.add(id(node))
-        if is_conversion or (node.span.name == phase.BUILD_ENGINE.name and id(node) not in converted):
+        is_build = is_conversion or (node.span.name == phase.BUILD_ENGINE.name and id(node) not in converted)
+        if is_build and not (node.span.is_error or isinstance(node.span, UnfinishedSpan)):
             result.append(_engine(node))
     return sorted(result, key=lambda engine: -engine.s)
 

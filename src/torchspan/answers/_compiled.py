@@ -40,8 +40,10 @@ _Key = tuple[str, ...]
 _STARTS = frozenset(row.name for row in (*_FRAMES, *_MODELS, *_NETWORKS))
 _NETWORK_NAMES = frozenset(row.name for row in _NETWORKS)
 _RUNS = frozenset(row.name for row in phase.RUNS)
-_COUNTED = frozenset(row.name for row in (phase.COMPILE_FRAME, *phase.LOWERING, phase.BUILD_ENGINE))
-"""Work that compiles; the other work of a row belongs to it."""
+_COUNTED = frozenset(
+    row.name for row in (phase.COMPILE_FRAME, phase.COMPILE, phase.CONVERT_TO_ENGINE, phase.BUILD_ENGINE)
+)
+"""Work that compiles; the other work of a row, such as a refit, belongs to it."""
 _MOST_OUTCOMES = 5
 """Different outcomes that a row names."""
 

@@ -374,7 +374,9 @@ def error(span: Span) -> tuple[str, str]:
         return "", ""
     event = next((event for event in span.events if event.name == "exception"), None)
     if event is None:  # TensorRT raises nothing, its parser keeps a list
-        return str(kind or "error"), str(span.attributes.get(semconv.PARSER_ERROR) or span.status_message)
+        said = str(span.attributes.get(semconv.PARSER_ERROR) or span.status_message)
+        operators = ", ".join(strings(span.attributes, semconv.PARSER_FAILED_OPERATORS))
+        return str(kind or "error"), operators if operators and said == "?" else said
     kind = kind or event.attributes.get(semconv.EXCEPTION_TYPE) or "error"
     message = str(event.attributes.get(semconv.EXCEPTION_MESSAGE) or span.status_message)
     return str(kind), message.removeprefix(f"{kind}: ")

@@ -24,7 +24,8 @@ def with_texts(spans: Iterable[Span]) -> Iterator[Span]:
             )
             for index, event in enumerate(span.events)
         )
-        yield dataclasses.replace(span, attributes=span.attributes | texts, events=events)
+        status = str(texts.get(semconv.BUILD_ERROR) or span.status_message)  # the same text: TensorRT raises nothing
+        yield dataclasses.replace(span, attributes=span.attributes | texts, events=events, status_message=status)
 
 
 def _of_event(texts: Mapping[str, Any], prefix: str) -> dict[str, Any]:

@@ -321,6 +321,7 @@ class ExecutionContext(StandIn):
     def _unfit(self, name: str, shape: Shape) -> str:
         """What TensorRT says about an input of a shape that the engine was not built for; nothing if it was."""
         low, high = self.engine.limits(name, self.active_optimization_profile)
+        shape = shape or (low if low == (1,) else shape)  # Torch-TensorRT passes a number without its dimension
         if len(shape) == len(low) and all(a <= size <= b for a, size, b in zip(low, shape, high, strict=True)):
             return ""
         set_, least, most = (str([*sizes]).replace(" ", "") for sizes in (shape, low, high))

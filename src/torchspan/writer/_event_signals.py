@@ -23,13 +23,14 @@ from torchspan._version import __version__
 from torchspan.engine import Event, Occurrence
 from torchspan.environment_variables import TORCHSPAN_EVENTS
 from torchspan.redaction import messages
+from torchspan.redaction.raised import first_raised
 
 
 # --- attributes of an exception event -------------------------------------------------------------------------------
 def exception_attributes(error: BaseException) -> dict[str, Any]:
     """The attributes of the `exception` event: the class, the place and the message."""
     attributes: dict[str, Any] = {semconv.EXCEPTION_TYPE: semconv.class_name(type(error))}
-    origin = _innermost(traceback_of(error))
+    origin = _innermost(traceback_of(first_raised(error)))
     if origin is not None:
         code, line, module = origin
         attributes[semconv.CODE_FUNCTION] = f"{module}.{_qualified_name(code)}"
@@ -42,12 +43,24 @@ def exception_attributes(error: BaseException) -> dict[str, Any]:
 
 
 def _innermost(entry: TracebackType | None) -> tuple[CodeType, int, str] | None:
-    """Code, line and module of the frame that raised the exception."""
-    if entry is None:
-        return None
-    while entry.tb_next is not None:
+    """Code, line and module of the frame that raised the exception. No frame of torchspan, which only passed it on.
+
+    Where a function of C++ that torchspan calls raised it, the frame around torchspan's, as without torchspan.
+    """
+    found, around = None, None if entry is None else entry.tb_frame.f_back
+    while entry is not None:
+        if not _is_own(entry.tb_frame):
+            found = entry.tb_frame.f_code, entry.tb_lineno, _module(entry.tb_frame)
         entry = entry.tb_next
-    return entry.tb_frame.f_code, entry.tb_lineno, _module(entry.tb_frame)
+    while found is None and around is not None:
+        if not _is_own(around):
+            found = around.f_code, around.f_lineno, _module(around)
+        around = around.f_back
+    return found
+
+
+def _is_own(frame: FrameType) -> bool:
+    return f"{_module(frame)}.".startswith("torchspan.")
 
 
 def _module(frame: FrameType) -> str:

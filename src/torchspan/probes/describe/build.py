@@ -15,7 +15,7 @@ from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe.artifacts import file_size as path_size
 from torchspan.probes.describe.common import LIST_LIMIT, UNKNOWN, engine_id, shape_list, tensorrt_dtype, without_none
-from torchspan.redaction.messages import of_text
+from torchspan.redaction.messages import LibraryMessage, of_text
 
 # --- TensorRT's log -------------------------------------------------------------------------------------------------
 LOUDEST_QUIET = 3
@@ -228,6 +228,13 @@ def _failure(parser_errors: list[Any]) -> Facts:
     operators = dict.fromkeys(error.node_operator() for error in errors if error.node_operator())
     return {
         semconv.ERROR_TYPE: f"onnx_{errors[0].code().name.lower()}",
-        semconv.PARSER_ERROR: of_text(errors[0].desc()),
+        semconv.PARSER_ERROR: LibraryMessage(of_text(errors[0].desc()), "; ".join(map(_said, errors[:LIST_LIMIT]))),
         semconv.PARSER_FAILED_OPERATORS: list(operators)[:LIST_LIMIT] or None,
     }
+
+
+def _said(error: Any) -> str:
+    """`Unique (node 1, stem/unique): not supported`, for the user's own file: the program names nodes and operators."""
+    operator, name = error.node_operator(), error.node_name()
+    text = "not supported" if error.desc() == "false" else error.desc()  # the condition that does not hold, in C++
+    return f"{operator} (node {error.node()}{f', {name}' if name else ''}): {text}" if operator else text

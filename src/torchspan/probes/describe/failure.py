@@ -17,6 +17,7 @@ from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call, guarded
 from torchspan.probes.describe import place
 from torchspan.probes.describe.common import is_node, meta, nodes_of, operator_name, without_none
+from torchspan.redaction.raised import first_raised
 
 Facts = dict[str, Any]
 
@@ -41,7 +42,7 @@ def conversion(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
             semconv.FAILED_NODE_NAME: _generated_name(node),
             semconv.FAILED_NODE_POSITION: next(place for place, other in enumerate(nodes, 1) if other is node),
             semconv.FAILED_NODES: len(nodes),
-            semconv.FAILED_CONVERTER: _converter(reading.traceback_of(error)),
+            semconv.FAILED_CONVERTER: _converter(reading.traceback_of(first_raised(error))),
             **({} if origin is None else origin.facts()),
         }
     )
