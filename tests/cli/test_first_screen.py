@@ -497,6 +497,38 @@ def test_where_the_program_failed_errors_does_not_print_that_nothing_did(run, to
     assert torchspan("show", run.path, "--errors") == (0, expected, "")
 
 
+EXCLUDED = {
+    s.MODEL_CLASS: "Net",
+    s.COVERAGE: 0.5,
+    s.SETTINGS["torch_executed_ops"]: ["torch.ops.aten.relu.default", "aten.linear.default", "?"],
+}
+LEFT = {
+    s.FALLBACK_OPERATOR_NAMES: ["torch.ops.aten.relu.default"],
+    s.FALLBACK_OPERATOR_COUNTS: [1],
+    s.FALLBACK_OPERATOR_REASONS: ["user_excluded"],
+    s.FALLBACK_REASON_CLASSES: ["user_excluded"],
+}
+NO_EFFECT = "torch_executed_ops matched no operator of the lowered graph: aten.linear.default, ?"
+
+
+def test_excluded_operators_that_no_graph_has_are_named(run, shown):
+    run.span("torch_tensorrt.compile", 0, 10, EXCLUDED)
+    run.span("torch_tensorrt.compile", 20, 30, EXCLUDED | LEFT)
+    assert NO_EFFECT in " ".join(shown(run.path).screen.split())
+
+
+def test_where_not_all_operators_in_pytorch_are_listed_no_excluded_one_is_said_to_be_missing(run, shown):
+    run.span("torch_tensorrt.compile", 0, 10, EXCLUDED | LEFT | {s.FALLBACK_OPERATORS_OMITTED: 3})
+    assert "matched no operator" not in " ".join(shown(run.path).screen.split())
+
+
+def test_a_refit_is_no_compilation(run, shown):
+    run.span("torch_tensorrt.compile", 0, 10, {s.MODEL_CLASS: "Net"})
+    for start in (20, 40):
+        run.span("torch_tensorrt.refit", start, start + 5, {s.MODEL_CLASS: "Net"})
+    assert "1 Net \N{MULTIPLICATION SIGN}1 20.0 ms" in " ".join(shown(run.path).screen.split())
+
+
 def test_slowest_lists_spans_by_the_time_in_which_nothing_inside_them_ran(run, torchspan):
     compiled = run.start("torch_tensorrt.compile", 0, {s.MODEL_CLASS: "Net"})
     convert = run.start("torch_tensorrt.convert", 100, {s.ENGINE_NAME: "_run_on_acc_0"}, parent=compiled)

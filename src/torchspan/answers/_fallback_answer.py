@@ -82,6 +82,16 @@ def fallbacks(nodes: list[Node]) -> list[Fallback]:
     return [fallback for reason, operators in ranked for fallback in _of_reason(*reason, operators, refused)]
 
 
+def without_effect(nodes: list[Node]) -> Iterator[Paragraph]:
+    """The operators in `torch_executed_ops` that no compilation found in its graph."""
+    done = [node.span.attributes for node in nodes if semconv.COVERAGE in node.span.attributes]
+    left = {name for attributes in done for name in strings(attributes, semconv.FALLBACK_OPERATOR_NAMES)}
+    asked = [name for attributes in done for name in strings(attributes, semconv.SETTINGS["torch_executed_ops"])]
+    unmatched = dict.fromkeys(name for name in asked if name not in left)
+    if unmatched and not any(semconv.FALLBACK_OPERATORS_OMITTED in attributes for attributes in done):
+        yield (*words("torch_executed_ops matched no operator of the lowered graph:"), *listed(unmatched))
+
+
 def together(of_reason: list[Fallback]) -> Paragraph:
     """Operators that fell back for the same reason, those with the most occurrences first, with it and what would change it."""
     shown = [fallback.sentence_pieces[0].removesuffix(":") for fallback in of_reason[:_KINDS] if fallback.operator]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torchspan.answers._cache_answer import together as cache_together
 from torchspan.answers._compiled import Compiled
 from torchspan.answers._device_times import gpu_times, layer_times
-from torchspan.answers._fallback_answer import together
+from torchspan.answers._fallback_answer import together, without_effect
 from torchspan.answers._kinds_of_answer import Answer, CacheResult, Failure, Fallback
 from torchspan.answers._operator_rows import has_operators, operators_text
 from torchspan.answers._stages import LARGEST, advice_about, covered_ns
@@ -90,7 +90,8 @@ def said_of(row: Compiled, number: int, whole_ns: int, *, whole: bool) -> Iterat
         whole: Whether all findings are said. Otherwise those after the first few are counted.
     """
     yield from _first(row, number, None if whole else _MOST_FINDINGS)
-    yield (*_slowest_engine(row), *_on_device(row), *_operators(row), *_longest_stages(row, whole_ns)), Style.PLAIN
+    said = (*without_effect(row.every), *_slowest_engine(row), *_on_device(row), *_operators(row))
+    yield (*said, *_longest_stages(row, whole_ns)), Style.PLAIN
 
 
 @dataclass(frozen=True)
