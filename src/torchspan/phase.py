@@ -106,8 +106,8 @@ COMPILE_PHASE = Phase(
 )
 COMPILE_WAIT = Phase(
     "torch.compile_wait",
-    "A thread's wait for another thread's compilation: Dynamo compiles in one thread at a time. Emitted at the end of "
-    "a wait of at least 1 ms, with links to the compilations that ran meanwhile.",
+    "A thread's wait for another thread's compilation: Dynamo compiles in one thread at a time. A wait of less than "
+    "1 ms has no span. The span has links to the compilations that ran meanwhile.",
     stable=True,
 )
 COMPILE_WORKER = Phase(

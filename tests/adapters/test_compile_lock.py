@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 
 from support.engines import extend
-from support.fake_time import MILLISECOND_NS, FakeTime, Ticking
 from support.stacks import innermost_frame
 from torchspan import phase, semconv
 from torchspan.adapters.dynamo import compile_lock
@@ -32,8 +31,8 @@ def engine():
 
 @pytest.fixture
 def waited(engine, monkeypatch):
-    """The events of waits. Each is long enough for an event."""
-    monkeypatch.setattr(compile_lock, "time", Ticking(MILLISECOND_NS))
+    """The events of waits that have ended. Each is long enough for an event."""
+    monkeypatch.setattr(compile_lock, "LONG_S", 0)
     ended = []
     extend(engine, Callback("ended", lambda event: event, lambda event, _: ended.append(event), {phase.COMPILE_WAIT}))
     return ended
@@ -60,8 +59,8 @@ def followed(waits):
     return waits.wrap(Target(HELD), Record(phase.COMPILE_WAIT), threading.RLock())
 
 
-def waiting_for(lock):
-    """A thread that takes the lock and gives it back; it waits by now."""
+def waiting_for(lock, function="_wait"):
+    """A thread that takes the lock and gives it back; it waits in the function by now."""
 
     def work():
         with lock:
@@ -70,7 +69,7 @@ def waiting_for(lock):
     thread = threading.Thread(target=work)
     thread.start()
     end = time.monotonic() + LIMIT_S
-    while innermost_frame(thread).f_code.co_name != "_wait":
+    while innermost_frame(thread).f_code.co_name != function:
         assert time.monotonic() < end
         time.sleep(0.001)
     return thread
@@ -91,6 +90,33 @@ def test_a_wait_is_linked_to_each_compilation_that_it_lasted_through(engine, wai
     (event,) = waited
     assert event.links == ("0/0", "1/0")
     assert event.additions == {semconv.WAIT_IDS: ["0/0", "1/0"]}
+
+
+def test_a_wait_is_open_while_the_thread_waits_and_says_what_it_is_to_compile(engine, waited, compiles):
+    begun, here = threading.Event(), (lambda: None).__code__
+    started = []
+
+    def start(event):
+        started.append(event)
+        begun.set()
+
+    extend(engine, Callback("begun", start, lambda *_: None, {phase.COMPILE_WAIT}))
+    waits = Waits(engine, nothing, lambda: here)
+    lock = followed(waits)
+    with lock:
+        waits.began(compiles("0/0"))
+        thread = waiting_for(lock)
+        assert begun.wait(LIMIT_S)
+        (event,) = started
+        assert event.is_open
+        assert event.attributes == {
+            semconv.CODE_FUNCTION: "<lambda>",
+            semconv.CODE_FILE: __file__,
+            semconv.CODE_LINE: here.co_firstlineno,
+            semconv.WAIT_IDS: ["0/0"],
+        }
+    thread.join(LIMIT_S)
+    assert waited == started
 
 
 def test_a_compilation_that_takes_the_lock_late_is_the_one_that_is_waited_for(engine, waited, compiles):
@@ -116,10 +142,10 @@ def test_what_was_compiled_before_is_not_waited_for(engine, waited, compiles):
 
 
 def test_a_short_wait_is_not_an_event(engine, waited, monkeypatch):
-    monkeypatch.setattr(compile_lock, "time", FakeTime(monkeypatch))
+    monkeypatch.setattr(compile_lock, "LONG_S", LIMIT_S)
     lock = followed(Waits(engine, nothing))
     with lock:
-        thread = waiting_for(lock)
+        thread = waiting_for(lock, "_take")
     thread.join(LIMIT_S)
     assert waited == []
 

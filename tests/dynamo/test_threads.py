@@ -17,7 +17,6 @@ from torch._inductor.compile_worker.subproc_pool import SubprocPool
 
 from dynamo.expected import P, frame, graph
 from support import compiled
-from support.fake_time import MILLISECOND_NS, Ticking
 from support.stacks import innermost_frame
 from support.tree import S, assert_times_nest, assert_trees, outline, without_clocks
 from torchspan.adapters.dynamo import compile_lock
@@ -51,7 +50,7 @@ def waits_for_the_lock(thread):
 @pytest.fixture
 def every_wait(monkeypatch, exporter):
     """Each wait is long enough for a span."""
-    monkeypatch.setattr(compile_lock, "time", Ticking(MILLISECOND_NS))
+    monkeypatch.setattr(compile_lock, "LONG_S", 0)
     exporter.with_waits = True
 
 
@@ -107,6 +106,9 @@ def test_a_thread_that_waits_for_another_ones_compilation_has_a_span_linked_to_i
     holder, _ = spans("torch.compile_frame")
     assert without_clocks(waited.attributes) == {
         "torchspan.keep": True,
+        "code.function.name": "adds",
+        "code.file.path": "support/compiled.py",
+        "code.line.number": compiled.adds.__code__.co_firstlineno,
         "torch.compile.wait.ids": ("0/0",),
         "thread.id": second.ident,
     }

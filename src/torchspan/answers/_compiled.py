@@ -246,7 +246,8 @@ class _Rows:
         """Add a span that is not a compilation."""
         of_run = (root.span.name, str(root.span.attributes.get(semconv.MODEL_CLASS) or ""))
         name = _labels.SEPARATOR.join(filter(None, of_run if root.span.name in _RUNS else _labels.label(root)))
-        self._add(("other", name), Compiled(name, "", is_compilation=False), trace, root)
+        place = source_line(root.span.attributes) if root.span.name == phase.COMPILE_WAIT.name else ""
+        self._add(("other", name, place), Compiled(name, place, is_compilation=False), trace, root)
 
     def finished(self) -> Iterable[Compiled]:
         """Every row, backward graphs in those of their frames."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torchspan import phase, semconv
+from torchspan.answers._attributes import strings
 from torchspan.answers._kinds_of_answer import Answer, Break, Failure, Frame, Recompile
 from torchspan.answers._wording import words
 from torchspan.answers.lines import Code, Paragraph
@@ -34,10 +35,12 @@ _BREAKS = {
 
 
 def subject(span: Span) -> str:
-    """`forward 0/1`: the function and Dynamo's compile id, of a frame or a backward graph. `for 0/1` of a wait; else empty."""
-    waited_for = span.attributes.get(semconv.WAIT_IDS)
-    if span.name == phase.COMPILE_WAIT.name and isinstance(waited_for, list) and waited_for:
-        return f"for {', '.join(map(str, waited_for))}"
+    """`forward 0/1`: the function and Dynamo's compile id, of a frame or a backward graph. `forward for 0/1` of a wait; else empty."""
+    if span.name == phase.COMPILE_WAIT.name:
+        waited_for = strings(span.attributes, semconv.WAIT_IDS)
+        return " ".join(
+            [*filter(None, [function(span.attributes)]), *(["for", ", ".join(waited_for)] if waited_for else [])]
+        )
     if span.name not in {phase.COMPILE_FRAME.name, phase.COMPILE_BACKWARD.name}:
         return ""
     compile_id = span.attributes.get(semconv.COMPILE_ID)

@@ -12,7 +12,7 @@ from torchspan.answers._attributes import number, strings
 from torchspan.answers._fallback_answer import fallbacks
 from torchspan.answers._operator_rows import is_operator
 from torchspan.answers.printable_spans import printable_spans
-from torchspan.answers.units import duration
+from torchspan.answers.units import duration, source_line
 from torchspan.traces import Node, Run, Span, UnfinishedSpan, trees
 
 _CONVERSIONS = frozenset(row.name for row in phase.CONVERSIONS)
@@ -129,6 +129,6 @@ def _path(node: Node) -> str:
     while inner is not None:
         name, subject = _labels.label(inner)
         shown = name if inner.parent is None else _labels.short(inner.span)
-        pieces.append(_labels.SEPARATOR.join(filter(None, (shown, subject))))
+        pieces.append(_labels.SEPARATOR.join(filter(None, (shown, subject, source_line(inner.span.attributes)))))
         inner = inner.parent
     return " → ".join(reversed(pieces))

@@ -16,9 +16,11 @@ from torchspan._files.folders import Folder
 from torchspan._launched.crash import Crash, read_crashes
 from torchspan._launched.run_report import NOTHING_COMPILED, RunReport, likely_reason, missing, problems, read_reports
 from torchspan._launched.run_settings import RunSettings
+from torchspan.answers import _frame_answer, _labels
 from torchspan.answers.drawing import Drawing
 from torchspan.answers.lines import printable
 from torchspan.answers.printable_spans import printable_spans
+from torchspan.answers.units import source_line
 from torchspan.answers.whole_texts import with_texts
 from torchspan.cli import _output
 from torchspan.cli import _stderr_lines as streams
@@ -54,7 +56,7 @@ def crash_lines(ended: Ended, crashes: Sequence[Crash], traces: Iterable[Trace])
     Args:
         crashes: Of the program and of processes below it.
     """
-    open_work = _open_work(traces)
+    open_work, waits = _open_work(traces)
     is_killed = ended.status < 0
     for crash in crashes[:_MOST]:
         is_program = is_killed and crash.pid == ended.pid
@@ -65,6 +67,7 @@ def crash_lines(ended: Ended, crashes: Sequence[Crash], traces: Iterable[Trace])
     more = len(crashes) - _MOST
     if more > 0:
         yield f"{more} more process{'es' * (more > 1)} crashed"
+    yield from (printable(f"{_text(wait)} did not end") for wait in waits[:_MOST])
 
 
 def _line(name: str, node: Node | None, crash: Crash | None) -> Iterator[str]:
@@ -84,22 +87,31 @@ def _line(name: str, node: Node | None, crash: Crash | None) -> Iterator[str]:
 
 
 def _text(span: Span) -> str:
+    """`torch.compile_frame · forward 0/0 · model.py:12`: with the function that is compiled, or the class of the model."""
     model = span.attributes.get(semconv.MODEL_CLASS)
-    return f"{span.name} · {model}" if isinstance(model, str) else span.name
+    of_frame = (_frame_answer.subject(span), source_line(span.attributes))
+    return _labels.SEPARATOR.join(filter(None, (span.name, *of_frame, model if isinstance(model, str) else "")))
 
 
-def _open_work(traces: Iterable[Trace]) -> dict[int, Node]:
-    """By process, the innermost of torchspan's spans that were open at its end; the last one to start of several."""
+def _open_work(traces: Iterable[Trace]) -> tuple[dict[int, Node], list[Span]]:
+    """By process, the innermost of torchspan's spans that were open at its end; the last one to start of several.
+
+    Then the waits for another thread's compilation: no process dies of them.
+    """
     nodes: dict[int, Node] = {}
+    waits: list[Span] = []
     for trace in traces:
         for node in trace.nodes():  # parents first
             pid = node.span.resource.get(semconv.PROCESS_PID)
             if not _is_open(node.span) or not isinstance(pid, int):
                 continue
+            if node.span.name == phase.COMPILE_WAIT.name:
+                waits.append(node.span)
+                continue
             crashed = nodes.get(pid)
             if crashed is None or node.span.start_ns >= crashed.span.start_ns:
                 nodes[pid] = node
-    return nodes
+    return nodes, waits
 
 
 def _is_open(span: Span) -> bool:

@@ -40,7 +40,7 @@ MOST_WAITING = 500
 
 _RUNS = frozenset({phase.EXECUTE.name, phase.RUN_CONTEXT.name})
 _SAMPLED = TraceFlags.SAMPLED
-_FACTS = (semconv.ENGINE_NAME, semconv.MODEL_CLASS, semconv.ENTRY_POINT)
+_FACTS = (semconv.ENGINE_NAME, semconv.MODEL_CLASS, semconv.ENTRY_POINT, *semconv.OF_WORK)
 
 _logger = Log("torchspan.sdk")
 _FAILED = ErrorBoundary("The file of torchspan run could not be flushed.")
@@ -326,7 +326,7 @@ def _is_announced(span: ReadableSpan) -> bool:
 def _begun(span: Span, context: SpanContext) -> ReadableSpan:
     """The first `torchspan.progress` of the work of a span that has just started."""
     attributes = span.attributes or {}
-    facts: dict[str, Any] = {key: attributes[key] for key in _FACTS if key in attributes}
+    facts: dict[str, Any] = {str(key): attributes[key] for key in _FACTS if key in attributes}
     begun = {
         semconv.KEEP: True,
         semconv.PROGRESS_WORK: span.name,
@@ -334,11 +334,10 @@ def _begun(span: Span, context: SpanContext) -> ReadableSpan:
         semconv.PROGRESS_RUNNING: span.name,
         semconv.PROGRESS_RUNNING_ELAPSED: 0.0,
         semconv.PROGRESS_NUMBER: 0,
-        **facts,
     }
     return start_of(
         context,
-        semconv.emitted(begun),
+        {**semconv.emitted(begun), **facts},  # the facts have passed the gate
         span.start_time or 0,
         scope=span.instrumentation_scope,
         resource=span.resource,

@@ -52,6 +52,17 @@ ATTRIBUTES: tuple[Attribute, ...] = tuple(
 )
 """Every row of the table of attributes."""
 
+OF_WORK: tuple[Attribute, ...] = (
+    _torch.COMPILE_ID,
+    _torch.WAIT_IDS,
+    _torch.COMPILE_PHASE_NAME,
+    _opentelemetry.CODE_FUNCTION,
+    _opentelemetry.CODE_FILE,
+    _opentelemetry.CODE_LINE,
+    _opentelemetry.THREAD_ID,
+)
+"""What is known of work when it begins, and names it: what is said of work that did not end."""
+
 GATE = Gate(ATTRIBUTES)
 """The gate of the table."""
 

@@ -29,7 +29,7 @@ EXCEPTION_MESSAGE = Attribute(
 _HAS_PLACE = (phase.CONSTRUCT_NETWORK, phase.EXPORT)
 """Work whose failure comes from a place in the program's own code."""
 
-_OF_FRAMES = (phase.COMPILE_FRAME, phase.RUN_GRAPH)
+_OF_FRAMES = (phase.COMPILE_FRAME, phase.COMPILE_WAIT, phase.RUN_GRAPH, phase.PROGRESS)
 """Work that is a function of the program's."""
 
 CODE_FUNCTION = Attribute(
@@ -37,8 +37,8 @@ CODE_FUNCTION = Attribute(
     "string",
     "On an `exception` event, the function that raised the exception. On the event of a graph break, the function "
     "that broke the graph. On the span of work that failed, the function of the program in which the cause is, such "
-    "as `forward`. On the span of a frame, or of a run of its graph, the function that is compiled. On the span of an "
-    "observed function, that function.",
+    "as `forward`. On the span of a frame, or of a run of its graph, the function that is compiled. On the span of a "
+    "wait, the function that its thread is to compile. On the span of an observed function, that function.",
     phase.OBSERVED,
     *_OF_FRAMES,
     *_HAS_PLACE,

@@ -34,6 +34,7 @@ COMPILE_ID = Attribute(
     phase.COMPILE_BACKWARD,
     phase.RUN_GRAPH,
     phase.COMPILE,
+    phase.PROGRESS,
     at_start=True,
     kind=CompileId(),
     stable=True,
@@ -407,6 +408,7 @@ COMPILE_PHASE_NAME = Attribute(
     "string",
     "PyTorch's own name of the phase, such as `bytecode_tracing` or `inductor_compile`.",
     phase.COMPILE_PHASE,
+    phase.PROGRESS,
     at_start=True,
     kind=Identifier(),
     stable=True,
@@ -417,6 +419,7 @@ WAIT_IDS = Attribute(
     "string[]",
     "Compile ids of the compilations in other threads that ran while this thread waited, in order (at most 8).",
     phase.COMPILE_WAIT,
+    phase.PROGRESS,
     kind=CompileId(),
 )
 WORKER_KIND = Attribute(

@@ -14,7 +14,7 @@ from torchspan.traces._file_spans import Attributes, Running, Span, UnfinishedSp
 _Key = tuple[str, str]
 """Trace id and span id."""
 
-_FACTS = (semconv.KEEP, semconv.MODEL_CLASS, semconv.ENTRY_POINT)
+_FACTS = (semconv.KEEP, semconv.MODEL_CLASS, semconv.ENTRY_POINT, *semconv.OF_WORK)
 _PHASES = frozenset(row.name for row in phase.PHASES)
 
 

@@ -93,7 +93,7 @@ def _describe(event: Event, number: int, now_ns: int) -> dict[str, Any]:
         value = _known(running, key)
         if value is not None:
             attributes[key] = value
-    return attributes
+    return attributes | {key: event.attributes[key] for key in semconv.OF_WORK if key in event.attributes}
 
 
 def _known(event: Event, key: Attribute) -> Any:

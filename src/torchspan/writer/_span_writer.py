@@ -60,10 +60,12 @@ class _Open:
 
     Args:
         span: Its span; None if its trace had reached its limit.
+        links: How many links it had at its start.
     """
 
     span: Span | None
     token: Token[Context] | None
+    links: int = 0
 
 
 class SpanWriter:
@@ -164,7 +166,7 @@ class SpanWriter:
         token = None
         if event.placement.is_current:
             token = context_api.attach(trace.set_span_in_context(span))
-        return _Open(span, token)
+        return _Open(span, token, len(event.links))
 
     @staticmethod
     def _parent(event: Event) -> tuple[Context, list[Link]]:
@@ -244,6 +246,8 @@ class SpanWriter:
             span.add_event(*self._reduced(occurrence))
         attributes = self._emitted(facts)
         span.set_attributes(attributes)
+        for link in event.links[opened.links :]:
+            span.add_link(link)
         if semconv.ERROR_TYPE in attributes:
             span.set_status(Status(StatusCode.ERROR, attributes.get(semconv.BUILD_ERROR)))
         texts: dict[str, Any] = {}

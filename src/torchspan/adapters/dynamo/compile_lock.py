@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import Any, NamedTuple, Protocol
 
 from torchspan import _dynamo_safety, semconv
 from torchspan.engine import DETACHED, Engine, Event, Observed
 from torchspan.phase import COMPILE_WAIT
 from torchspan.probes import Record, Target
+from torchspan.probes.describe import frames
 
-LONG_NS = 1_000_000
+LONG_S = 0.001
 """A shorter wait has no event."""
 
 LINKS_LIMIT = 8
@@ -33,15 +35,23 @@ class _Compiled(NamedTuple):
 class _Wait:
     """A thread that waits. compiled: the compilations of other threads meanwhile."""
 
-    __slots__ = ("compiled", "start_ns")
+    __slots__ = ("compiled", "event")
 
     def __init__(self) -> None:
         self.compiled: list[_Compiled] = []
-        self.start_ns = time.perf_counter_ns()
+        self.event: Event | None = None
 
     def add(self, compiled: _Compiled) -> None:
         if compiled not in self.compiled and len(self.compiled) < LINKS_LIMIT:
             self.compiled.append(compiled)
+
+    def ids(self) -> list[str]:
+        """Of the compilations, in their order."""
+        return [frame.compile_id for frame in self.compiled]
+
+    def links(self) -> tuple[Any, ...]:
+        """To the compilations, in their order."""
+        return tuple(frame.handle for frame in self.compiled)
 
 
 class Open(Protocol):
@@ -56,10 +66,17 @@ class Waits:
 
     Args:
         open_here: Returns the work that runs in the calling thread, innermost last. It must not raise an exception.
+        code_here: Returns the code that the calling thread is about to compile; None if that is not known.
     """
 
-    def __init__(self, engine: Engine, open_here: Callable[[], Sequence[Open]]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        open_here: Callable[[], Sequence[Open]],
+        code_here: Callable[[], CodeType | None] = lambda: None,
+    ) -> None:
         self._engine = engine
+        self._code_here = code_here
         self._open_here = open_here
         self._waiting: list[_Wait] = []
         self._compiled: _Compiled | None = None
@@ -82,34 +99,33 @@ class Waits:
                 self._compiles(wait.event)
                 return
 
-    def begin(self, wait: _Wait) -> None:
-        """Begin a wait of the calling thread."""
+    def begin(self, wait: _Wait, acquire: Any) -> None:
+        """Begin a wait of the calling thread, which has already lasted `LONG_S`."""
         self._waiting.append(wait)
         compiled = self._compiled
         if compiled is not None:
             wait.add(compiled)
-
-    def end(self, wait: _Wait, acquire: Any) -> None:
-        """End a wait, which an exception may have kept from beginning."""
-        taken_ns = time.perf_counter_ns() - wait.start_ns
-        if wait in self._waiting:
-            self._waiting.remove(wait)
-        if taken_ns < LONG_NS:
-            return
         around = self._engine.current
         now_ns = time.time_ns() if around is None else around.anchor.now_ns()
-        event = self._engine.open(
+        ids = {semconv.WAIT_IDS: wait.ids()} if wait.compiled else {}
+        wait.event = self._engine.open(
             COMPILE_WAIT,
-            {},
+            {**frames.function(self._code_here()), **ids},
             placement=DETACHED,
             observed=Observed(acquire, (), {}),
-            links=tuple(frame.handle for frame in wait.compiled),
-            at_ns=now_ns - taken_ns,
+            links=wait.links(),
+            at_ns=now_ns - round(LONG_S * 1e9),
         )
-        if event is not None:
+
+    def end(self, wait: _Wait) -> None:
+        """End a wait, which an exception may have kept from beginning."""
+        if wait in self._waiting:
+            self._waiting.remove(wait)
+        if wait.event is not None:
             if wait.compiled:
-                event.additions[semconv.WAIT_IDS] = [frame.compile_id for frame in wait.compiled]
-            self._engine.close(event)
+                wait.event.additions[semconv.WAIT_IDS] = wait.ids()
+            wait.event.links = wait.links()
+            self._engine.close(wait.event)
 
     def _compiles(self, event: Event) -> None:
         compile_id = event.attributes.get(semconv.COMPILE_ID)
@@ -147,7 +163,7 @@ class _FollowedLock:
 
     def _take(self) -> bool:
         try:
-            is_taken = self._original.acquire(False) or self._wait()
+            is_taken = self._original.acquire(timeout=LONG_S) or self._wait()
             self._waits._compiled = None
             if self._waits._open_here():
                 self._guarded(self._waits.continues)
@@ -163,10 +179,10 @@ class _FollowedLock:
     def _wait(self) -> bool:
         wait = _Wait()
         try:
-            self._guarded(self._waits.begin, wait)
+            self._guarded(self._waits.begin, wait, self._original.acquire)
             return bool(self._original.acquire())
         finally:
-            self._guarded(self._waits.end, wait, self._original.acquire)
+            self._guarded(self._waits.end, wait)
 
     def _guarded(self, function: Callable[..., Any], *args: Any) -> Any:
         return _dynamo_safety.undisturbed(self._waits._engine.guard.call, self._name, function, *args)

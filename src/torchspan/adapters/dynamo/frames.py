@@ -68,6 +68,15 @@ def compiling() -> Compiling:
     return Compiling()
 
 
+def called() -> CodeType | None:
+    """The code of the call that this thread has handed to Dynamo, which may wait for its lock."""
+    for frame in _outwards():
+        if frame.f_code.co_name == "__call__" and _module(frame) == "torch._dynamo.convert_frame":
+            code = reading.attribute(frame.f_locals.get("frame"), "f_code")
+            return code if type(code) is CodeType else None
+    return None
+
+
 def _receiver(variables: Any) -> type | None:
     """The class of `self` among the variables of a method, or of the first of `*args` of a decorator's function."""
     if type(variables) is not dict:
@@ -285,7 +294,7 @@ class Frames:
         self._reported = reported
         self._stacks = ThreadStacks(engine)
         self._thread = _FramesOfThread()
-        self.waits = Waits(engine, lambda: self._thread.open)
+        self.waits = Waits(engine, lambda: self._thread.open, called)
         self._interest = engine.registry.interest(COMPILE_PHASE)
         self._forward: ByIdentity[Any] = ByIdentity()
         """The handle of a frame's event, by the object that represents the compilation."""
