@@ -30,6 +30,7 @@ HOLES = {
     "operator": "An operator in PyTorch's registry, also without `aten::`.",
     "onnx_operator": "An operator of the ONNX standard.",
     "builtin": "A name of Python's `builtins`.",
+    "function": "The name of a function, a method or a class in code, with dots: `time.perf_counter`.",
     "size": "A number that the message calls a size.",
     "rank": "A number that the message calls a rank.",
     "dimension": "A number that the message calls a dimension.",

@@ -322,6 +322,7 @@ class Bridge:
         runs, runs_s = (0, 0.0) if self._totals is None else self._totals.now()
         report.count(RunCounts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
         report.count_pauses(self._engine.guard.left_out)
+        report.stance = adapters.dynamo.stance()
 
 
 def _asked_rules(settings: Settings) -> SamplingRules:

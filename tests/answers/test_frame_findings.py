@@ -137,16 +137,23 @@ def test_a_frame_that_fell_back_is_said_with_the_failure(lines):
 @pytest.mark.parametrize(
     ("kind", "more", "reported"),
     [
-        ("data_dependent_branch", {}, "data-dependent branch; torch.where or torch.cond keep one graph"),
+        (
+            "data_dependent_branch",
+            {s.GRAPH_BREAK_TYPE: "Data-dependent branching"},
+            "Data-dependent branching; torch.where or torch.cond keep one graph",
+        ),
         (
             "data_dependent_value",
             {s.GRAPH_BREAK_TYPE: "Unsupported Tensor.item() call with capture_scalar_outputs=False"},
-            "data-dependent value; torch._dynamo.config.capture_scalar_outputs=True keeps one graph",
+            (
+                "Unsupported Tensor.item() call with capture_scalar_outputs=False; "
+                "torch._dynamo.config.capture_scalar_outputs=True keeps one graph"
+            ),
         ),
         (
             "data_dependent_value",
             {s.GRAPH_BREAK_TYPE: "Dynamic shape operator"},
-            "data-dependent value; torch._dynamo.config.capture_dynamic_output_shape_ops=True keeps one graph",
+            "Dynamic shape operator; torch._dynamo.config.capture_dynamic_output_shape_ops=True keeps one graph",
         ),
         (
             "requested",
@@ -161,12 +168,15 @@ def test_a_frame_that_fell_back_is_said_with_the_failure(lines):
         ("builtin", {}, "builtin; call it outside the compiled code"),
         (
             "builtin",
-            {s.GRAPH_BREAK_REASON: "Failed to trace builtin operator `print`"},
-            "builtin print; call it outside the compiled code",
+            {
+                s.GRAPH_BREAK_TYPE: "Failed to trace builtin operator",
+                s.GRAPH_BREAK_REASON: "Dynamo does not know how to trace builtin operator `print`",
+            },
+            "Failed to trace builtin operator print; call it outside the compiled code",
         ),
         (
             "other",
-            {s.GRAPH_BREAK_REASON: "Failed to trace builtin operator `print`"},
+            {s.GRAPH_BREAK_TYPE: "?", s.GRAPH_BREAK_REASON: "Failed to trace builtin operator `print`"},
             "other",
         ),
         (
@@ -185,14 +195,62 @@ def test_a_frame_that_fell_back_is_said_with_the_failure(lines):
                 s.GRAPH_BREAK_TYPE: "Dynamic shape operator",
                 s.GRAPH_BREAK_HINTS: ["Enable `torch._dynamo.config.capture_dynamic_output_shape_ops`"],
             },
-            "data-dependent value; torch._dynamo.config.capture_dynamic_output_shape_ops=True keeps one graph",
+            "Dynamic shape operator; torch._dynamo.config.capture_dynamic_output_shape_ops=True keeps one graph",
         ),
         ("other", {}, "other"),
+        ("other", {s.GRAPH_BREAK_TYPE: "torch.Generator method"}, "torch.Generator method"),
+        (
+            "operator",
+            {s.GRAPH_BREAK_TYPE: "Attempted to copy.deepcopy a tensor", s.GRAPH_BREAK_INSIDE: "copy.py:153"},
+            "Attempted to copy.deepcopy a tensor",
+        ),
         ("operator", {s.GRAPH_BREAK_SKIPS: True}, "operator, so all of forward runs eagerly"),
     ],
 )
 def test_a_graph_break_is_said_with_its_line_and_what_avoids_it(lines, kind, more, reported):
-    assert lines(({}, broke(kind, **more))) == [f"Graph break at model.py:41: {reported}"]
+    inside = f" in {more[s.GRAPH_BREAK_INSIDE]}" if s.GRAPH_BREAK_INSIDE in more else ""
+    assert lines(({}, broke(kind, **more))) == [f"Graph break at model.py:41{inside}: {reported}"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "explanation"),
+    [
+        ("?", ""),
+        ("Dynamo does not support this", "Dynamo does not support this"),
+        (
+            "Dynamo does not know how to trace the builtin `time.perf_counter.` This function is a Python builtin.",
+            "Dynamo does not know how to trace the builtin `time.perf_counter.`",
+        ),
+        (
+            "Detected a branch (e.g. `if x.sum() > 0:`). Dynamo does not.\n\n  It is:\n?",
+            "Detected a branch (e.g. `if x.sum() > 0:`).",
+        ),
+    ],
+)
+def test_pytorchs_explanation_is_one_sentence_and_its_hint_the_first_that_is_known(
+    recording, said, reason, explanation
+):
+    facts = {
+        s.GRAPH_BREAK_TYPE: "A type",
+        s.GRAPH_BREAK_REASON: reason,
+        s.GRAPH_BREAK_HINTS: ["?", "Do this.", "Or that."],
+    }
+    recording.span("torch.compile_frame", 1, 2, FORWARD, events=[broke("other", **facts)])
+    (found,) = said().breaks
+    assert (found.type, found.explanation, found.hint) == ("A type", explanation, "Do this.")
+
+
+def test_what_a_failed_frame_says_ends_with_the_line_of_the_failure(recording, said):
+    reason = "RuntimeError when making fake tensor call\n  Explanation: it got RuntimeError('a and b')\n  Hint: Check it.\n\n"
+    failure = {s.COMPILE_FAILURE_REASON: reason, s.COMPILE_FAILURE_FILE: "model.py", s.COMPILE_FAILURE_LINE: 27}
+    recording.span(
+        "torch.compile_frame", 1, 2, {**FORWARD, s.CODE_FILE: "model.py", s.CODE_LINE: 25, s.ERROR_TYPE: "E", **failure}
+    )
+    (found,) = said().errors
+    assert [" ".join(paragraph) for paragraph in found.details][-2:] == [
+        "it got RuntimeError('a and b')",
+        "at model.py:27",
+    ]
 
 
 def test_breaks_at_one_line_share_a_line(lines):

@@ -28,7 +28,7 @@ def test_each_graph_break_is_named_with_its_place_and_class():
     facts = {s.CODE_FILE: "model.py", s.CODE_LINE: 41, s.GRAPH_BREAK_CLASS: "data_dependent_branch"}
     events = [SimpleNamespace(name=s.GRAPH_BREAK_EVENT, attributes=each) for each in (facts, {})]
     span = SimpleNamespace(name="torch.compile_frame", attributes={}, events=events)
-    assert _frames.notes(span) == ["graph break at model.py:41: data-dependent branch", "graph break: other"]
+    assert _frames.notes(span) == ["graph break at model.py:41: data dependent branch", "graph break: other"]
 
 
 def test_a_guard_of_which_nothing_may_leave_is_named_by_what_it_concerns():

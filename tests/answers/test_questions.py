@@ -136,7 +136,7 @@ OF_TORCH_COMPILE = {
     "why was it compiled again, and what avoids that?": (
         "Recompiled: size of argument x, axis 0 (16, then 6): torch._dynamo.mark_dynamic(x, 0)"
     ),
-    "where did the graph break, and why?": "Graph break at app.py:16: builtin print \N{MULTIPLICATION SIGN}2; call it outside the compiled code",
+    "where did the graph break, and why?": "Graph break at app.py:16: Failed to trace builtin operator print \N{MULTIPLICATION SIGN}2; call it outside the compiled code",
     "what runs eagerly from now on?": (
         "Recompile limit reached: value of argument mode; calls with others run eagerly; "
         "raise torch._dynamo.config.recompile_limit, or pass it as a tensor, or keep it constant"

@@ -256,6 +256,13 @@ def test_a_backward_graph_without_its_frame_has_a_row_of_its_own(run, screen):
     assert screen().splitlines()[1] == "1  compile_backward     ×1   30.0 ms"
 
 
+def test_a_backward_graph_that_did_not_end_is_in_the_row_of_its_function(run, screen):
+    frame(run, "step", 12, 0, 100)
+    run.start("torch.compile_backward", 200, {s.CODE_FILE: "model.py", s.CODE_LINE: 12, s.CODE_FUNCTION: "step"})
+    write_run(run.path, 0, 400, process_pid=os.getpid())
+    assert screen().splitlines()[2] == "1  step  model.py:12    ×1  ≥ 300 ms  compiled, did not end"
+
+
 # --- what a row says --------------------------------------------------------------------------------------------------
 def test_compilations_for_which_a_request_waited_are_counted(run, screen):
     request = run.start("GET /predict", 0, kind=SpanKind.SERVER)

@@ -115,6 +115,18 @@ def test_a_torch_program_that_compiled_nothing_is_not_asked_for_torch_tensorrt()
     )
 
 
+@pytest.mark.parametrize(
+    ("stance", "why"),
+    [
+        ("default", "Dynamo converted no function; TORCH_LOGS=+dynamo shows its reasons"),
+        ("force_eager", 'torch.compiler.set_stance("force_eager") is set'),
+    ],
+)
+def test_a_program_for_which_torch_compile_compiled_nothing_is_not_said_to_lack_it(stance, why):
+    asked = report(libraries={"torch": "2.14"}, stance=stance)
+    assert reason(asked) == f"nothing was compiled: torch.compile was called, but {why}"
+
+
 def test_hook_points_that_do_not_resolve_are_the_reason():
     assert reason(report(libraries=LOADED, rows=55)) == (
         "none of the 55 hook points resolved in this installation; see: torchspan probes"

@@ -138,6 +138,17 @@ def test_a_record_has_the_attributes_that_the_span_event_has(fails, logs, record
     }
 
 
+def test_a_function_in_c_that_raises_has_the_place_that_called_torchspans_wrapper(provider, exporter):
+    engine = Engine()
+    extend(engine, SpanWriter(provider).callback)
+    wrapped = WrapperFactory(engine, Provenance()).record(Function("x:partition"), Record(phase.PARTITION), int)
+    with pytest.raises(ValueError):
+        wrapped("no number")
+    (span,) = exporter.get_finished_spans()
+    (event,) = span.events
+    assert event.attributes["code.file.path"] == "writer/test_event_signals.py"
+
+
 def test_a_record_has_no_text_of_the_programs_and_no_traceback(fails, logs, records):
     fails("logs", logs)
     assert SECRET not in records.get_finished_logs()[0].to_json()

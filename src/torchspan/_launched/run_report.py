@@ -38,7 +38,8 @@ LARGEST = 1 << 20
 _NUMBER_LOST = re.compile(r"; \d+ lost$")
 COMPILE_DISABLE = "TORCH_COMPILE_DISABLE"
 """PyTorch's own variable (torch/_dynamo/config.py)."""
-NOTHING_COMPILED = "nothing was compiled: neither torch.compile nor Torch-TensorRT ran"
+NOTHING = "nothing was compiled: "
+NOTHING_COMPILED = f"{NOTHING}neither torch.compile nor Torch-TensorRT ran"
 """The whole message where all was recorded that there was."""
 FOREIGN_PROVIDER = (
     "the program's own tracer provider accepts no span processor, so nothing is recorded while it is set; start the program "
@@ -68,6 +69,7 @@ class RunReport:
     Attributes:
         executable: The Python interpreter.
         libraries: Name and version of the observed libraries that were imported.
+        stance: If `torch.compile` was called, the stance of torch.compiler (`default`); otherwise empty.
         rows: Hook points that the process knew.
         resolved: Those that it found and hooked.
         complete: Brings the report up to date; called before each writing.
@@ -94,6 +96,7 @@ class RunReport:
     pid: int = field(default_factory=os.getpid)
     executable: str = field(default_factory=lambda: sys.executable)
     libraries: dict[str, str] = field(default_factory=dict)
+    stance: str = ""
     rows: int = 0
     resolved: int = 0
     spans: int = 0
@@ -241,7 +244,7 @@ def missing(reports: Sequence[RunReport], in_files: Mapping[int, int]) -> Missin
 
 
 def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], started: str, interpreter: str) -> str:
-    """Why a run recorded nothing, as a clause without a full stop. A text with `NOTHING_COMPILED` is a sentence of its own.
+    """Why a run recorded nothing, as a clause without a full stop. A text that begins with `NOTHING` is a sentence of its own.
 
     Args:
         environ: What the program was started with.
@@ -293,6 +296,11 @@ def _reason_without_spans(reports: Sequence[RunReport], environ: Mapping[str, st
         return f"{NOTHING_COMPILED}; none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was imported"
     if "torch" in libraries and environ.get(COMPILE_DISABLE) == "1":
         return f"{NOTHING_COMPILED}; {COMPILE_DISABLE}=1 is set, so torch.compile compiles nothing"
+    stance = next((report.stance for report in reports if report.stance), "")
+    if stance:
+        why = "Dynamo converted no function; TORCH_LOGS=+dynamo shows its reasons"
+        why = why if stance == "default" else f'torch.compiler.set_stance("{stance}") is set'
+        return f"{NOTHING}torch.compile was called, but {why}"
     if not observed:
         return NOTHING_COMPILED
     if not any(report.resolved for report in reports):

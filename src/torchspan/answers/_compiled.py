@@ -253,8 +253,12 @@ class _Rows:
         """Every row, backward graphs in those of their frames."""
         for trace, node in self._backwards:
             links = ((link.trace_id, link.span_id) for link in node.span.links)
-            key = next((self._of_span[link] for link in links if link in self._of_span), ("other", node.span.name))
-            self._add(key, Compiled(_labels.short(node.span), "", is_compilation=True), trace, node)
+            own: _Key = ("other", node.span.name)
+            name, place = _labels.short(node.span), ""
+            if semconv.CODE_FUNCTION in node.span.attributes:  # without an end, it has no links
+                own, name, place = self._key_of_frame(node.span.attributes)
+            key = next((self._of_span[link] for link in links if link in self._of_span), own)
+            self._add(key, Compiled(name, place, is_compilation=True), trace, node)
         return self._rows.values()
 
     def _add(self, key: _Key, new: Compiled, trace: Trace, node: Node) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchspan import phase, semconv
-from torchspan.answers import _labels
+from torchspan.answers import _frame_answer, _labels
 from torchspan.answers._attributes import number, numbers, operator, strings
 from torchspan.answers._kinds_of_answer import Failure
 from torchspan.answers._wording import listed, words
@@ -95,7 +95,10 @@ def _details(node: Node, *, has_message: bool) -> Iterator[Paragraph]:
     attributes = node.span.attributes
     if not has_message:
         yield from _without_message(node)
-    yield from _operator(attributes)
+    for failed in filter(None, (node, node.parent)):  # a backend's phase, and its frame
+        yield from _frame_answer.cause(failed.span.attributes)
+    if node.span.name != phase.COMPILE_FRAME.name:  # its place is where the function begins
+        yield from _operator(attributes)
     yield from _constraints(node, 1)
     blocking = _blocking(attributes)
     if blocking:

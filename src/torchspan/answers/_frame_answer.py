@@ -28,10 +28,6 @@ _ENDINGS = {
     FrameOutcome.LIMIT: "runs eagerly from now on: the recompile limit is reached",
     FrameOutcome.FALLEN_BACK: "fell back to eager",
 }
-_BREAKS = {
-    BreakClass.DATA_DEPENDENT_BRANCH: "data-dependent branch",
-    BreakClass.DATA_DEPENDENT_VALUE: "data-dependent value",
-}
 
 
 def subject(span: Span) -> str:
@@ -68,15 +64,29 @@ def is_resumed(attributes: Attributes) -> bool:
 
 
 def graph_break(attributes: Attributes) -> str:
-    """`graph break at model.py:41: data-dependent branch`, of the attributes of its event."""
-    place = source_line(attributes)
-    return f"graph break{f' at {place}' if place else ''}: {break_class(attributes)}"
+    """`graph break at model.py:41: Data-dependent branching`, of the attributes of its event."""
+    place, inside = source_line(attributes), attributes.get(semconv.GRAPH_BREAK_INSIDE)
+    return f"graph break{f' at {place}' if place else ''}{f' in {inside}' if inside else ''}: {break_type(attributes)}"
 
 
-def break_class(attributes: Attributes) -> str:
-    """`data-dependent branch`: the class of a graph break in words."""
-    kind = str(attributes.get(semconv.GRAPH_BREAK_CLASS) or BreakClass.OTHER)
-    return _BREAKS.get(kind, kind.replace("_", " "))
+def break_type(attributes: Attributes) -> str:
+    """`Data-dependent branching`: PyTorch's name for the kind of a graph break; its class where the name is not known."""
+    if attributes.get(semconv.DECLARED_API):
+        return str(attributes.get(semconv.GRAPH_BREAK_CLASS) or BreakClass.REQUESTED)
+    names = (str(attributes.get(key) or "") for key in (semconv.GRAPH_BREAK_TYPE, semconv.GRAPH_BREAK_CLASS))
+    known = next((name for name in names if name not in {"", _UNKNOWN}), BreakClass.OTHER)
+    return known.rstrip(".") if " " in known else known.replace("_", " ")
+
+
+def cause(frame: Attributes) -> Iterator[Paragraph]:
+    """Why the frame failed, in PyTorch's words, and the line of the program from which the failure came."""
+    said = _CAUSE.search(str(frame.get(semconv.COMPILE_FAILURE_REASON) or ""))
+    if said is not None and said[1].strip("?: "):
+        yield words(said[1])
+    line = {semconv.CODE_FILE: semconv.COMPILE_FAILURE_FILE, semconv.CODE_LINE: semconv.COMPILE_FAILURE_LINE}
+    place = source_line({key: frame.get(of_failure) for key, of_failure in line.items()})
+    if place:
+        yield ("at", place)
 
 
 def notes(span: Span) -> list[str]:
@@ -150,6 +160,13 @@ _CAPTURES = (
 )
 """What avoids a graph break about the values of a tensor, by the beginning of PyTorch's type of it."""
 _BUILTIN = re.compile(r"builtin operator `(\w+)`")
+_CAUSE = re.compile(
+    r"(?:Explanation: |raised:(?:\\n|\s)+|(?:\\n|\n)\s*- )(.+?)"
+    r"(?=(?:\\n|\s)+(?:Hint: |Developer debug context|User stack:|from user code:|- )|(?:\\n|\n){2}|$)",
+    re.DOTALL,
+)
+"""What follows the first line of PyTorch's message. Its line breaks may have been written out."""
+_SENTENCE = re.compile(r"(?!\?$)[^\n]+?(?:\.`?(?=\s+[A-Z])|$)", re.MULTILINE)
 _SETTING = re.compile(r"torch\._dynamo\.config\.\w+")
 """The setting that a hint of PyTorch names."""
 
@@ -248,12 +265,13 @@ def _limits(attributes: Sequence[Attributes]) -> Iterator[Answer]:
 
 
 def _fallen_back(attributes: Sequence[Attributes]) -> Iterator[Answer]:
-    fallen = Counter(
-        (_named(frame), str(frame.get(semconv.COMPILE_FAILURE_TYPE) or ""))
-        for frame in attributes
-        if frame.get(semconv.FRAME_OUTCOME) == FrameOutcome.FALLEN_BACK
-    )
-    for (name, failure), count in fallen.items():
+    fallen: dict[tuple[str, str], list[Attributes]] = {}
+    for frame in attributes:
+        if frame.get(semconv.FRAME_OUTCOME) == FrameOutcome.FALLEN_BACK:
+            failure = str(frame.get(semconv.COMPILE_FAILURE_TYPE) or "")
+            fallen.setdefault((_named(frame), failure), []).append(frame)
+    for (name, failure), (frame, *others) in fallen.items():
+        count = 1 + len(others)
         yield Failure(
             sentence_pieces=words(f"Fell back to eager in {_often(name, count)}{f': {failure}' if failure else ''}"),
             type=failure,
@@ -261,6 +279,8 @@ def _fallen_back(attributes: Sequence[Attributes]) -> Iterator[Answer]:
             stage=name,
             is_caught=True,
             count=count,
+            # The phase of a backend that failed says why.
+            details=() if failure.endswith("BackendCompilerFailed") else tuple(cause(frame)),
         )
 
 
@@ -361,7 +381,7 @@ def _break(event: Attributes, frame: Attributes) -> Break:
     text = graph_break(event)
     api, function = event.get(semconv.DECLARED_API), event.get(semconv.DECLARED_FUNCTION)
     builtin = _BUILTIN.search(str(event.get(semconv.GRAPH_BREAK_REASON)))
-    if builtin is not None and text.endswith(" builtin"):
+    if builtin is not None and text.endswith(" builtin operator"):
         text += f" {builtin[1]}"
     if api:
         text += f" by {api}{f' of {function}' if function else ''}"
@@ -369,6 +389,8 @@ def _break(event: Attributes, frame: Attributes) -> Break:
     if skips:
         text += f", so all of {_named(frame)} runs eagerly"
     kind, type_ = (str(event.get(key) or "") for key in (semconv.GRAPH_BREAK_CLASS, semconv.GRAPH_BREAK_TYPE))
+    sentence = _SENTENCE.match("" if api else str(event.get(semconv.GRAPH_BREAK_REASON) or ""))
+    explanation, hint = "" if sentence is None else sentence[0], "" if api else _hint(event)
     advice = _BREAK_ADVICE.get(kind) or next((advice for begin, advice in _CAPTURES if type_.startswith(begin)), "")
     return Break(
         sentence_pieces=words(f"G{text[1:]}"),
@@ -378,7 +400,16 @@ def _break(event: Attributes, frame: Attributes) -> Break:
         reason=kind,
         count=1,
         skips_frame=skips,
+        type=type_,
+        explanation=explanation,
+        hint=hint,
+        details=tuple(map(words, filter(None, [explanation, hint and f"PyTorch's hint: {hint}"]))),
     )
+
+
+def _hint(event: Attributes) -> str:
+    """PyTorch's first hint that is known."""
+    return next((hint for hint in strings(event, semconv.GRAPH_BREAK_HINTS) if hint != _UNKNOWN), "")
 
 
 def _with_hint(advice: str, hints: Any) -> str:

@@ -237,6 +237,9 @@ class Break(Answer):
         reason: A value of `torch.compile.graph_break.class`.
         count: How often.
         skips_frame: Whether all of the function runs eagerly because of it.
+        type: PyTorch's name for this kind of graph break.
+        explanation: PyTorch's explanation, one sentence; empty if it is not recorded.
+        hint: PyTorch's first hint; empty if none is recorded.
     """
 
     function: str
@@ -244,6 +247,9 @@ class Break(Answer):
     reason: str
     count: int
     skips_frame: bool
+    type: str
+    explanation: str
+    hint: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -184,7 +184,7 @@ def _said(findings: Sequence[Answer], name: str) -> Iterator[Styled]:
         elif isinstance(finding, Failure) and not finding.is_caught:
             yield tuple(filter(None, (finding.sentence_pieces, *finding.details, finding.remedy_pieces))), Style.ERROR
         elif not isinstance(finding, CacheResult):
-            yield (_without_name(finding.paragraph, name),), Style.FALLBACK
+            yield (_without_name(finding.paragraph, name), *finding.details), Style.FALLBACK
     for cache, results in caches.items():
         yield ((*words(f"{_CACHES.get(cache, cache)} cache:"), *cache_together(results)),), Style.PLAIN
 

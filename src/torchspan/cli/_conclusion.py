@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from torchspan import phase, semconv
 from torchspan._files.folders import Folder
 from torchspan._launched.crash import Crash, read_crashes
-from torchspan._launched.run_report import NOTHING_COMPILED, RunReport, likely_reason, missing, problems, read_reports
+from torchspan._launched.run_report import NOTHING, RunReport, likely_reason, missing, problems, read_reports
 from torchspan._launched.run_settings import RunSettings
 from torchspan.answers import _frame_answer, _labels
 from torchspan.answers.drawing import Drawing
@@ -206,7 +206,7 @@ class Conclusion:
             what = (
                 "nothing of torch.compile, Torch-TensorRT or TensorRT was recorded" if spans else "nothing was recorded"
             )
-            say(reason if reason.startswith(NOTHING_COMPILED) else f"{what}: {reason}")
+            say(reason if reason.startswith(NOTHING) else f"{what}: {reason}")
         if files and (self.names_file or self.output.detour):
             detour = f" ({self.output.detour})" if self.output.detour else ""
             say(f"traces are in {', '.join(map(_output.relative, files))}{detour}; {_WHILE_IT_RUNS}")

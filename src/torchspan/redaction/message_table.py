@@ -8,6 +8,7 @@ is from. `versions` limits the row to some versions of the library; it is for th
 - `{shape}`: sizes, such as `[2, 3]`, `(2, 3)` or `2x3`.
 - `{operator}`: an operator in PyTorch's registry, also without the `aten::` before it. `{onnx_operator}`: one of the ONNX standard.
 - `{builtin}`: a name of Python's `builtins`.
+- `{function}`: the name of a function, a method or a class in code, with dots: `time.perf_counter`.
 - `{size}`, `{rank}`, `{dimension}`, `{count}`: a number that the text says is one. No index, element, scalar or id has these.
 - `{any}`: anything. Nothing of it is kept.
 
@@ -49,6 +50,7 @@ _SIZES = re.compile(
     r"(?:[\[(]?\d{1,19}(?:(?:, ?| ?x ?)\d{1,19}){0,31},?[\])]?|[\[(][\])]|torch\.Size\(\[[\d, ]{0,256}\]\))\.?",
     re.ASCII,
 )
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.(?:[A-Za-z_]\w*|<locals>|<lambda>))*", re.ASCII)
 _NUMBER = re.compile(r"-?\d{1,19}\.?", re.ASCII)
 
 
@@ -62,6 +64,7 @@ HOLES: Mapping[str, Callable[[str], bool]] = {
     "operator": lambda text: is_operator(text) or (text.isidentifier() and is_operator(f"aten::{text}")),
     "onnx_operator": ONNX_OPERATORS.__contains__,
     "builtin": BUILTINS.__contains__,
+    "function": lambda text: _DOTTED.fullmatch(text) is not None,
     "size": _is_number,
     "rank": _is_number,
     "dimension": _is_number,

@@ -327,7 +327,7 @@ def _begun(span: Span, context: SpanContext) -> ReadableSpan:
     """The first `torchspan.progress` of the work of a span that has just started."""
     attributes = span.attributes or {}
     facts: dict[str, Any] = {str(key): attributes[key] for key in _FACTS if key in attributes}
-    begun = {
+    begun: dict[str, Any] = {
         semconv.KEEP: True,
         semconv.PROGRESS_WORK: span.name,
         semconv.PROGRESS_ELAPSED: 0.0,

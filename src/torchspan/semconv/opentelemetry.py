@@ -29,7 +29,7 @@ EXCEPTION_MESSAGE = Attribute(
 _HAS_PLACE = (phase.CONSTRUCT_NETWORK, phase.EXPORT)
 """Work whose failure comes from a place in the program's own code."""
 
-_OF_FRAMES = (phase.COMPILE_FRAME, phase.COMPILE_WAIT, phase.RUN_GRAPH, phase.PROGRESS)
+_OF_FRAMES = (phase.COMPILE_FRAME, phase.COMPILE_BACKWARD, phase.COMPILE_WAIT, phase.RUN_GRAPH, phase.PROGRESS)
 """Work that is a function of the program's."""
 
 CODE_FUNCTION = Attribute(

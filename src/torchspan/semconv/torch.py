@@ -13,6 +13,7 @@ from torchspan.redaction.kinds_of_text import (
     Identifier,
     KeyedDigest,
     KeyPart,
+    LineText,
     PlaceText,
     ProgramText,
     RunId,
@@ -258,6 +259,14 @@ GRAPH_BREAK_HINTS = Attribute(
     "PyTorch's hints how to avoid the graph break (at most 5): those that are constants of PyTorch's code.",
     event=GRAPH_BREAK_EVENT,
     kind=Text(),
+)
+GRAPH_BREAK_INSIDE = Attribute(
+    "torch.compile.graph_break.inside",
+    "string",
+    "Line of a library at which the graph broke: what the line of the program calls. Absent if the graph broke at that "
+    "line itself.",
+    event=GRAPH_BREAK_EVENT,
+    kind=LineText(),
 )
 GRAPH_BREAK_SKIPS = Attribute(
     "torch.compile.graph_break.skips_frame",

@@ -9,7 +9,7 @@ from typing import Any
 
 from torchspan import phase, semconv
 from torchspan.answers import BuiltEngine, Frame
-from torchspan.answers._frame_answer import break_class
+from torchspan.answers._frame_answer import break_type
 from torchspan.answers.units import duration, size, source_line
 from torchspan.traces import Node, Span
 
@@ -74,7 +74,7 @@ def _frame(frame: Frame) -> tuple[Span, Sequence[str]]:
 
 
 def _break(attributes: dict[str, Any]) -> str:
-    return " at ".join(filter(None, (break_class(attributes), source_line(attributes))))
+    return " at ".join(filter(None, (break_type(attributes), source_line(attributes))))
 
 
 def settings_table(nodes: Iterable[Node]) -> Table:

@@ -26,6 +26,7 @@ from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.engine import Engine, Undo
 from torchspan.probes import Call, Probe, Record, Tap, Target, signature_of
+from torchspan.probes.describe import declarations
 from torchspan.probes.dynamo import PROBES, WORKERS
 from torchspan.redaction import message_table
 
@@ -63,6 +64,13 @@ def resolve_probes() -> list[ResolvedProbe]:
     return [*(_resolved(probe, LIBRARY) for probe in PROBES), *of_inductor]
 
 
+def stance() -> str:
+    """The stance of torch.compiler, if the program has called `torch.compile`; otherwise empty."""
+    backends = loaded("torch._dynamo.eval_frame", "cached_backends")
+    has_called = type(backends) is dict and any(backend is not None for backend in list(backends.values()))
+    return (declarations.stance_name() or "") if has_called else ""
+
+
 def _resolved(probe: Probe, library: str) -> ResolvedProbe:
     version = version_of(sys.modules.get("torch")) if library in sys.modules else None
     return resolve(probe, version, None)
@@ -88,6 +96,7 @@ def _hook(
         "dynamo:hit": frames.hit,
         "dynamo:broke": frames.broke,
         "dynamo:captured": frames.captured,
+        "dynamo:generator": frames.refused,
     }
     for code in _codes_of_events():
         engine.wraps_with(code)

@@ -107,7 +107,7 @@ class Waits:
             wait.add(compiled)
         around = self._engine.current
         now_ns = time.time_ns() if around is None else around.anchor.now_ns()
-        ids = {semconv.WAIT_IDS: wait.ids()} if wait.compiled else {}
+        ids: dict[str, Any] = {semconv.WAIT_IDS: wait.ids()} if wait.compiled else {}
         wait.event = self._engine.open(
             COMPILE_WAIT,
             {**frames.function(self._code_here()), **ids},

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from types import CodeType, FrameType, SimpleNamespace
+from types import CodeType, FrameType, MethodType, SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
 from torchspan import semconv
@@ -19,6 +20,7 @@ from torchspan._files.user_folder import digests_key
 from torchspan.adapters.dynamo import recorded
 from torchspan.adapters.dynamo.compile_lock import Waits
 from torchspan.engine import (
+    DETACHED,
     Audience,
     Engine,
     Event,
@@ -31,9 +33,10 @@ from torchspan.engine import (
 )
 from torchspan.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phase
 from torchspan.probes import GIVES, Call
-from torchspan.probes.describe import compilation, compile_caches, declarations, frames, recompiles
+from torchspan.probes.describe import compilation, compile_caches, declarations, frames, place, recompiles
 from torchspan.probes.describe.compile_caches import Cache
 from torchspan.probes.describe.frames import GraphBreak
+from torchspan.semconv.torch import FrameOutcome
 
 # --- the state of Dynamo while it compiles a frame ------------------------------------------------------------------
 _DEPTH = 16
@@ -47,11 +50,13 @@ class Compiling(NamedTuple):
         code: None if this version of PyTorch does not expose it.
         receiver: The class of its first argument.
         is_whole: Whether a graph break is an error (`fullgraph=True`).
+        wrapped: What is compiled, if the code is PyTorch's own that calls it: a module of a library, for example.
     """
 
     code: CodeType | None = None
     receiver: type | None = None
     is_whole: bool = False
+    wrapped: Any = None
 
 
 def compiling() -> Compiling:
@@ -60,12 +65,27 @@ def compiling() -> Compiling:
         if frame.f_code.co_name == "_compile" and _module(frame) == "torch._dynamo.convert_frame":
             variables = frame.f_locals
             code = variables.get("code")
+            wrapped = _wrapped(code, variables.get("closure")) if type(code) is CodeType else None
             return Compiling(
                 code if type(code) is CodeType else None,
-                _receiver(variables.get("locals")),
+                _receiver(variables.get("locals")) if wrapped is None else type(wrapped),
                 is_whole=variables.get("one_graph") is True,
+                wrapped=wrapped,
             )
     return Compiling()
+
+
+def _wrapped(code: CodeType, closure: Any) -> Any:
+    """What a wrapper of Dynamo's calls (torch/_dynamo/external_utils.py); None for any other code."""
+    names = code.co_freevars
+    if "fn" not in names or type(closure) is not tuple or len(closure) != len(names):
+        return None
+    called = closure[names.index("fn")].cell_contents if code.co_filename.endswith(_WRAPPERS) else None
+    of_module = called.__self__ if type(called) is MethodType else None  # of `module.compile()`
+    return of_module if reading.is_a(of_module, reading.loaded("torch.nn", "Module")) else called
+
+
+_WRAPPERS = os.path.join("torch", "_dynamo", "external_utils.py")  # noqa: PTH118 - the end of a path
 
 
 def called() -> CodeType | None:
@@ -296,8 +316,10 @@ class Frames:
         self._thread = _FramesOfThread()
         self.waits = Waits(engine, lambda: self._thread.open, called)
         self._interest = engine.registry.interest(COMPILE_PHASE)
-        self._forward: ByIdentity[Any] = ByIdentity()
-        """The handle of a frame's event, by the object that represents the compilation."""
+        self._forward: ByIdentity[tuple[Any, Mapping[str, Any]]] = ByIdentity()
+        """The handle of a frame's event and its function, by the object that represents the compilation."""
+        self._first_calls: ByIdentity[place.StackPlace] = ByIdentity()
+        """Where the program first called something that PyTorch's own code calls for it."""
 
     def report(self, call: Call) -> None:
         """Receive a report of Dynamo that `name` begins (`ph` is `B`) or ends (`E`), with `args`."""
@@ -338,6 +360,15 @@ class Frames:
         if frame is not None and graph_break is not None:
             frame.broke(graph_break)
 
+    def refused(self, call: Call) -> None:
+        """Receive the code that Dynamo is about to refuse, if it is a generator's."""
+        why = frames.generator(call.args[0])
+        event = self._engine.open(COMPILE_FRAME, frames.function(call.args[0]), placement=DETACHED) if why else None
+        if event is not None:
+            event.additions[semconv.FRAME_OUTCOME] = FrameOutcome.SKIPPED
+            event.occurrences.append(Occurrence(semconv.GRAPH_BREAK_EVENT, event.start_ns, why))
+            self._engine.close(event)
+
     def captured(self, call: Call) -> None:
         """Receive the graph of the frame that is being compiled, before its backend does: `call_user_compiler(self, gm, ...)`."""
         frame = self._innermost(_OpenFrame)
@@ -350,8 +381,8 @@ class Frames:
         frame = self._innermost(_OpenFrame)
         if frame is None or frame.event is None:
             return graph
-        compile_id = frame.event.attributes.get(semconv.COMPILE_ID)
-        facts = {semconv.COMPILE_ID: compile_id, **frames.function(frame.compiling.code, frame.compiling.receiver)}
+        keys = (semconv.COMPILE_ID, semconv.CODE_FUNCTION, semconv.CODE_FILE, semconv.CODE_LINE)
+        facts: dict[str, Any] = {key: frame.event.attributes[key] for key in keys if key in frame.event.attributes}
         links = () if frame.event.handle is None else (frame.event.handle,)
         return recorded.graph(graph, output_graph, facts, links)
 
@@ -399,25 +430,36 @@ class Frames:
 
     def _begin_frame(self, compile_id: str, observed: Observed) -> _OpenWork:
         frame, context = compiling(), compile_context()
-        facts = {semconv.COMPILE_ID: compile_id, **frames.function(frame.code, frame.receiver), **declarations.stance()}
+        function = self._function(frame)
+        facts = {semconv.COMPILE_ID: compile_id, **function, **declarations.stance()}
 
         def begun(event: Event) -> _OpenWork:
             event.scratch[GIVES] = frames.model(frame.receiver)
             if context is not None:
-                self._forward[context] = event.handle
+                self._forward[context] = event.handle, function
             self.waits.began(event)
             return _OpenFrame(event, frame)
 
         return self._begin_current(FRAME, begun, COMPILE_FRAME, facts, observed=observed)
 
+    def _function(self, frame: Compiling) -> Mapping[str, Any]:
+        """The function that is compiled; of what PyTorch's own code calls, its name and the line of the program that first called it."""
+        if frame.wrapped is None:
+            return frames.function(frame.code, frame.receiver)
+        called_at = self._first_calls.get(frame.wrapped) or place.of_break(())[0]
+        if called_at is not None:
+            self._first_calls[frame.wrapped] = called_at
+        facts = {} if called_at is None else called_at.facts()
+        return {**facts, semconv.CODE_FUNCTION: reading.function_name(frame.wrapped)}
+
     def _begin_backward(self, compile_id: str, observed: Observed) -> _OpenWork:
         context = compile_context()
-        forward = None if context is None else self._forward.get(context)
+        forward, function = (context is not None and self._forward.get(context)) or (None, {})
         return self._begin_current(
             BACKWARD,
             lambda event: _OpenCompilation(BACKWARD, event),
             COMPILE_BACKWARD,
-            {semconv.COMPILE_ID: compile_id},
+            {semconv.COMPILE_ID: compile_id, **function},
             observed=observed,
             links=() if forward is None else (forward,),
         )

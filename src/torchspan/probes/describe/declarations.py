@@ -158,6 +158,10 @@ def _ids(name: str) -> set[int] | None:
 # --- the stance ------------------------------------------------------------------------------------------------------
 def stance() -> dict[str, Any]:
     """The attribute of the stance that `torch.compiler.set_stance` has set; none for the default."""
-    stance = reading.loaded("torch._dynamo.eval_frame", "_stance")
-    text = reading.text(reading.attribute(stance, "stance"))
+    text = stance_name()
     return {} if text in {None, "default"} else {semconv.COMPILE_STANCE: text}
+
+
+def stance_name() -> str | None:
+    """The stance of torch.compiler; None without torch.compile."""
+    return reading.text(reading.attribute(reading.loaded("torch._dynamo.eval_frame", "_stance"), "stance"))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -62,15 +63,42 @@ def graph_break(call: Call) -> GraphBreak | None:
     error, reason = call.get("exc"), reading.text(call.get("reason")) or ""
     if attribute(error, "logged") is True:
         return None
-    raised_at = place.of_summaries(attribute(error, "real_stack"))
     described = _of_raised(error) or of_reason(reason, _type(reason) or reading.text(attribute(error, "gb_type")))
-    facts = {**described, **({} if raised_at is None else raised_at.facts())}
+    where, inside = _places(attribute(error, "real_stack"))
+    facts = {**described, **where}
     declared = declarations.of_break(reading.text(attribute(error, "msg")) or reason)
-    if declared is not None:
+    if declared is not None and inside is not None and inside.is_of_torch:
+        # PyTorch's own code asked for it: its explanation, "User-inserted", and its hint are not for the program.
+        facts = {semconv.GRAPH_BREAK_TYPE: facts[semconv.GRAPH_BREAK_TYPE], **where}
+        facts[semconv.GRAPH_BREAK_CLASS] = BreakClass.OTHER
+    elif declared is not None:
         facts.update(declared.facts())
         if declared.api == Declared.DISALLOW_IN_GRAPH:
             facts[semconv.GRAPH_BREAK_CLASS] = BreakClass.REQUESTED
     return GraphBreak({**facts, semconv.GRAPH_BREAK_SKIPS: reason.startswith(_SKIPS)})
+
+
+def generator(code: Any) -> Facts:
+    """The graph break of a generator of the user's own; empty for other code."""
+    is_one = type(code) is CodeType and code.co_flags & CO_GENERATOR and code.co_name != "<genexpr>"
+    if not is_one or place.users([place.StackPlace(code.co_filename, code.co_firstlineno, code.co_name)]) is None:
+        return {}
+    return {**of_reason(_GENERATOR), **function(code), semconv.GRAPH_BREAK_SKIPS: True}
+
+
+_GENERATOR = """Attempt to trace generator
+  Explanation: Generators cannot be compiled directly with `torch.compile`.
+  Hint: Call a generator from inside of a non-generator Python function and compile that function instead."""
+"""As PyTorch says it (torch/_dynamo/convert_frame.py)."""
+
+
+def _places(stack: Any) -> tuple[Facts, place.StackPlace | None]:
+    """The user's line, with that of a library which it calls and in which the graph broke; and the innermost place of all."""
+    own, inside = place.of_break(stack)
+    facts = {} if own is None else own.facts()
+    if inside is not None and inside != own:
+        facts[semconv.GRAPH_BREAK_INSIDE] = f"{inside.file}:{inside.line}"
+    return facts, inside
 
 
 def _of_raised(error: Any) -> Facts | None:
@@ -282,15 +310,21 @@ class Ending:
     def facts(self) -> Facts:
         """The outcome, and the class of the failure."""
         failure = self.swallowed if self.error is None else semconv.class_name(type(self.error))
-        return without_none({semconv.FRAME_OUTCOME: self.outcome, semconv.COMPILE_FAILURE_TYPE: failure})
+        facts = without_none({semconv.FRAME_OUTCOME: self.outcome, semconv.COMPILE_FAILURE_TYPE: failure})
+        where = None if self.error is None else place.of_error(self.error)
+        if where is not None:
+            facts |= {semconv.COMPILE_FAILURE_FILE: where.file, semconv.COMPILE_FAILURE_LINE: where.line}
+        return facts
 
     def left_to_python(self) -> GraphBreak | None:
         """The graph break for which the whole frame runs eagerly, as Dynamo sums it up. None if that has another cause."""
         reason = reading.text(attribute(self.metrics, "fail_reason"))
         if self.outcome != FrameOutcome.SKIPPED or reason is None:
             return None
-        place: dict[str, Any] = {
+        where: Facts = {
             semconv.CODE_FILE: reading.text(attribute(self.metrics, "fail_user_frame_filename")),
             semconv.CODE_LINE: _number(self.metrics, "fail_user_frame_lineno"),
         }
-        return GraphBreak({**of_reason(reason), **without_none(place), semconv.GRAPH_BREAK_SKIPS: True})
+        if where[semconv.CODE_FILE] is None or attribute(self.error, "real_stack") is not None:
+            where, _ = _places(attribute(self.error, "real_stack"))
+        return GraphBreak({**of_reason(reason), **without_none(where), semconv.GRAPH_BREAK_SKIPS: True})

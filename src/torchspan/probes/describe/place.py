@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from traceback import FrameSummary
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base import reading
+from torchspan.redaction.raised import text_of
 
 LIBRARIES = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx", "torchspan")
 """Libraries whose files are not the program's."""
@@ -21,6 +22,9 @@ LIBRARIES = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx", "torchspan")
 _FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
 _GENERATED = "<eval_with_key>"
 """torch.fx's name for the files of the code that it generates."""
+_INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]|<frozen ")
+"""What is in the path of code that is installed, or part of the interpreter."""
+_STANDARD = f"{Path(os.__file__).parent}{os.sep}"
 
 
 class StackPlace(NamedTuple):
@@ -33,6 +37,11 @@ class StackPlace(NamedTuple):
     def facts(self) -> dict[str, Any]:
         """The attributes for this place."""
         return {semconv.CODE_FILE: self.file, semconv.CODE_LINE: self.line, semconv.CODE_FUNCTION: self.function}
+
+    @property
+    def is_of_torch(self) -> bool:
+        """Whether it is in a file of PyTorch's, or of a library upon it."""
+        return self.file.startswith(tuple(_folders()))
 
 
 def of_stack(text: Any) -> StackPlace | None:
@@ -48,8 +57,42 @@ def of_traceback(entry: TracebackType | None) -> StackPlace | None:
 
 def of_summaries(stack: Any) -> StackPlace | None:
     """The innermost place of the program among `traceback.FrameSummary` objects; None if there is none."""
-    summaries = [summary for summary in reading.entries(stack) or () if type(summary) is FrameSummary]
-    return _innermost(StackPlace(summary.filename, summary.lineno or 0, summary.name) for summary in summaries)
+    return _innermost(_summaries(stack))
+
+
+def of_break(stack: Any) -> tuple[StackPlace | None, StackPlace | None]:
+    """The innermost place of the user's own code, and the innermost place of all, of `FrameSummary` objects.
+
+    If all of them are a library's, the user's place is among what has called this.
+    """
+    inside = list(_summaries(stack))
+    own = users(inside) or users(list(_callers())[::-1]) or _innermost(inside)
+    return own, inside[-1] if inside else None
+
+
+def of_error(error: BaseException) -> StackPlace | None:
+    """The innermost place of the user's own code from which an error of PyTorch's comes, by what PyTorch knows of it."""
+    in_text = of_stack(text_of(error))
+    stack = _summaries(reading.attribute(error, "real_stack"))
+    return users(stack) or in_text or users(_places(reading.traceback_of(error)))
+
+
+def _summaries(stack: Any) -> Iterator[StackPlace]:
+    for summary in reading.entries(stack) or ():
+        if type(summary) is FrameSummary:
+            yield StackPlace(summary.filename, summary.lineno or 0, summary.name)
+
+
+def users(places: Iterable[StackPlace]) -> StackPlace | None:
+    """The innermost place that is neither in Python's own files nor in a package that is installed."""
+    return _innermost(p for p in places if not p.file.startswith(_STANDARD) and not _INSTALLED.search(p.file))
+
+
+def _callers() -> Iterator[StackPlace]:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield StackPlace(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back
 
 
 def _places(entry: TracebackType | None) -> Iterator[StackPlace]:

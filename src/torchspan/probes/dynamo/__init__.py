@@ -36,6 +36,11 @@ PROBES: tuple[Probe, ...] = (
         why="each graph break with its type and place, including those that leave the whole frame to Python, which are in no list",
     ),
     row(
+        target=Function("torch._dynamo.convert_frame:is_generator"),
+        action=Tap("dynamo:generator"),
+        why="a generator, which Dynamo refuses before it begins to compile, so that it reports nothing",
+    ),
+    row(
         target=Method("torch._dynamo.output_graph:OutputGraph.call_user_compiler"),
         action=Tap("dynamo:captured"),
         why="the graph of a frame before any backend receives it; what the program declared a black box is one node there",
