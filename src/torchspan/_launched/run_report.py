@@ -52,6 +52,11 @@ NOT_READY = "OpenTelemetry's SDK was not started in time"
 NOT_LOADED = "OpenTelemetry failed to load the instrumentations"
 
 
+def _is_for_want_of_a_driver(error: BaseException | None) -> bool:
+    text = error.args[0] if type(error) is RuntimeError and error.args else None
+    return type(text) is str and text.startswith("Found no NVIDIA driver on your system")
+
+
 class RunCounts(NamedTuple):
     """The counts of spans and runs. The fields are those of `RunReport`."""
 
@@ -90,6 +95,7 @@ class RunReport:
         undelivered: For exporters that `run` made, by name, the spans that were not delivered when the process
             ended.
         paused: For parts of torchspan that kept failing and were paused, by name, how often they were left out.
+        lacks_driver: The process ended with PyTorch's exception that it found no NVIDIA driver.
         folder: Where it is written. None: it is not written.
     """
 
@@ -114,6 +120,7 @@ class RunReport:
     is_final: bool = False
     undelivered: dict[str, int] = field(default_factory=dict)
     paused: dict[str, int] = field(default_factory=dict)
+    lacks_driver: bool = False
     folder: Folder | None = field(default=None, repr=False, compare=False)
     complete: Callable[[RunReport], None] | None = None
     _earlier: RunCounts = field(default=RunCounts(), init=False, repr=False, compare=False)
@@ -129,6 +136,7 @@ class RunReport:
         def at_exit() -> None:
             with contextlib.suppress(Exception):
                 end()
+            self.lacks_driver = _is_for_want_of_a_driver(getattr(sys, "last_value", None))
             self.write()
 
         self.write()

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from torchspan import phase, semconv
+from torchspan.answers import _remedies
 from torchspan.answers._attributes import number, strings
 from torchspan.answers._kinds_of_answer import CacheResult
-from torchspan.answers._wording import Why, settings_of, words
+from torchspan.answers._wording import settings_of, words
 from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import duration, plural
 from torchspan.traces import Node
@@ -18,7 +19,7 @@ from torchspan.traces import Node
 _C = semconv.CacheReason
 _OFF = CacheResult(
     sentence_pieces=("off",),
-    remedy_pieces=words("cache_built_engines, reuse_cached_engines turn it on"),
+    remedy_pieces=_remedies.remedy("engine_cache"),
     cache="engine",
     outcome="disabled",
     reason=_C.NOT_REQUESTED,
@@ -26,28 +27,27 @@ _OFF = CacheResult(
     saved_s=None,
 )
 WHY = {
-    _C.NOT_REQUESTED: Why("not requested", "reuse_cached_engines turns it on"),
-    _C.NO_CACHE_GIVEN: Why("no cache passed", "pass engine_cache"),
-    _C.REFIT_UNAVAILABLE: Why("refit unavailable", "the cache needs a TensorRT that refits"),
-    _C.IMMUTABLE_WEIGHTS: Why("immutable weights", "immutable_weights=False turns it on"),
-    _C.NO_HASH: Why("no hash", "get_hash must return one"),
-    _C.SETTINGS: Why("other settings", "compile with the same, or clear the cache"),
-    _C.INPUTS: Why("other inputs", "get_hash must tell them apart"),
-    _C.OUTDATED_ENTRY: Why("outdated entry", "it is built again"),
-    _C.OTHER_SETTINGS: Why("an entry for other settings", "compile with the same to use it"),
-    _C.OTHER_INPUTS: Why("an entry for other inputs", ""),
-    _C.IGNORED: Why("withheld by the cache", "the cache's own check decides"),
-    _C.UNREADABLE: Why("unreadable", "remove the entry, or correct the cache"),
-    _C.MALFORMED_ENTRY: Why("not a cache entry", "correct the cache's check"),
-    _C.ENGINE_UNREADABLE: Why(
-        "unreadable engine", "remove the entry: other TensorRT or GPU, or without one another XDG_CACHE_HOME"
-    ),
-    _C.REFIT_FAILED: Why("refit failed", "remove the entry"),
-    _C.LARGER_THAN_CACHE: Why("larger than the cache", "raise engine_cache_size"),
-    _C.CACHE_FULL: Why("cache full", "clear it, or raise engine_cache_size"),
-    _C.WRITE_FAILED: Why("write failed", "make the folder writable"),
-    _C.INSERT_RAISED: Why("raised", "correct the cache"),
+    _C.NOT_REQUESTED: "not requested",
+    _C.NO_CACHE_GIVEN: "no cache passed",
+    _C.REFIT_UNAVAILABLE: "refit unavailable",
+    _C.IMMUTABLE_WEIGHTS: "immutable weights",
+    _C.NO_HASH: "no hash",
+    _C.SETTINGS: "other settings",
+    _C.INPUTS: "other inputs",
+    _C.OUTDATED_ENTRY: "outdated entry",
+    _C.OTHER_SETTINGS: "an entry for other settings",
+    _C.OTHER_INPUTS: "an entry for other inputs",
+    _C.IGNORED: "withheld by the cache",
+    _C.UNREADABLE: "unreadable",
+    _C.MALFORMED_ENTRY: "not a cache entry",
+    _C.ENGINE_UNREADABLE: "unreadable engine",
+    _C.REFIT_FAILED: "refit failed",
+    _C.LARGER_THAN_CACHE: "larger than the cache",
+    _C.CACHE_FULL: "cache full",
+    _C.WRITE_FAILED: "write failed",
+    _C.INSERT_RAISED: "raised",
 }
+_TURNED_OFF = {_C.NOT_REQUESTED, _C.IMMUTABLE_WEIGHTS}
 _PLURALS = {"hit": "hits", "miss": "misses", "bypass": "bypasses"}
 
 
@@ -72,7 +72,7 @@ def _engine_cache_results(nodes: list[Node]) -> list[CacheResult]:
             sentence_pieces=words(
                 f"{plural(count, outcome, _PLURALS.get(outcome, outcome))}{_because(reason, details)}"
             ),
-            remedy_pieces=words(WHY[reason].remedy) if reason in WHY else (),
+            remedy_pieces=_remedies.remedy("engine_cache") if reason in _TURNED_OFF else (),
             cache="engine",
             outcome=outcome,
             reason=reason,
@@ -92,7 +92,6 @@ _COMPILE_CACHES = (
     ),
     ("inductor", semconv.INDUCTOR_CACHE, semconv.INDUCTOR_CACHE_BYPASS_REASON, semconv.INDUCTOR_CACHE_SAVED),
 )
-_KEEP = "keep the folder of TORCHINDUCTOR_CACHE_DIR, and the next run hits"
 
 
 def _compile_cache_results(nodes: list[Node]) -> Iterator[CacheResult]:
@@ -100,14 +99,18 @@ def _compile_cache_results(nodes: list[Node]) -> Iterator[CacheResult]:
     attributes = [node.span.attributes for node in nodes]
     for cache, outcome_key, reason_key, saved_key in _COMPILE_CACHES:
         lookups = [lookup for lookup in attributes if outcome_key in lookup]
-        counts = Counter((str(lookup[outcome_key]), str(lookup.get(reason_key, ""))) for lookup in lookups)
+        counts = Counter(
+            (str(lookup[outcome_key]), str(lookup.get(reason_key, "")).replace("\\n", "")) for lookup in lookups
+        )
         for (outcome, reason), count in sorted(counts.items()):
             hits = [lookup for lookup in lookups if outcome == lookup[outcome_key] == "hit" and saved_key in lookup]
+            disabled = lookups if outcome == "disabled" else []
+            variables = [name for lookup in disabled for name in strings(lookup, semconv.INDUCTOR_CACHE_DISABLED_BY)]
             saved = [number(hit, saved_key) or 0.0 for hit in hits]
             said = f", which saved {duration(sum(saved) * 1e9)}" if saved else f" ({reason})" if reason else ""
             yield CacheResult(
                 sentence_pieces=words(f"{plural(count, outcome, _PLURALS.get(outcome, outcome))}{said}"),
-                remedy_pieces=words(_KEEP) if outcome == "miss" else (),
+                remedy_pieces=_remedies.of_a_cache_of_graphs(reason, variables),
                 cache=cache,
                 outcome=outcome,
                 reason=reason,
@@ -136,7 +139,7 @@ def _outcomes(nodes: list[Node], of: phase.Phase) -> Counter[tuple[str, str]]:
 
 def _because(reason: str, details: dict[str, str]) -> str:
     """The reason in brackets; nothing without one."""
-    return f" ({WHY[reason].reason if reason in WHY else reason}{details.get(reason, '')})" if reason else ""
+    return f" ({WHY.get(reason, reason)}{details.get(reason, '')})" if reason else ""
 
 
 def _neighbors(nodes: list[Node]) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchspan import phase, semconv
-from torchspan.answers import _frame_answer, _labels
+from torchspan.answers import _frame_answer, _labels, _remedies
 from torchspan.answers._attributes import number, numbers, operator, strings
 from torchspan.answers._kinds_of_answer import Failure
 from torchspan.answers._wording import listed, words
@@ -167,22 +167,21 @@ def _advice(node: Node) -> Paragraph:
     """What to change, as code to paste; empty where nothing is known."""
     attributes = node.span.attributes
     work = _work_around(node)
-    around: Attributes = {} if work is None else work.span.attributes
-    if strings(attributes, semconv.UNSUPPORTED_NAMES):
-        return ("pass", "require_full_compilation=False", *words("to run them in PyTorch"))
-    operator_name = str(attributes.get(semconv.FAILED_OPERATOR) or "")
-    if "." not in operator_name or work is None:  # a node without an operator, or nothing that could run elsewhere
+    if work is None or work.span.name == phase.CONVERT_TO_ENGINE.name:  # nothing could run elsewhere
         return ()
-    if work.span.name == phase.CONVERT_TO_ENGINE.name:
-        return words("one engine needs a converter for each operator; torch_tensorrt.compile can leave some to PyTorch")
+    if strings(attributes, semconv.UNSUPPORTED_NAMES):
+        return _remedies.remedy("partial_compilation")
+    operator_name = str(attributes.get(semconv.FAILED_OPERATOR) or "")
+    if "." not in operator_name:  # a node without an operator
+        return ()
+    around = work.span.attributes
     excluded = [*strings(around, semconv.SETTINGS["torch_executed_ops"]), operator_name]
     quoted = listed(f'"{name}"' for name in dict.fromkeys(excluded))
     if around.get(semconv.ENTRY_POINT) == "torch.compile":
-        code = ("add", '"torch_executed_ops":', *_braced("", quoted), "to", "options")
-    else:
-        code = ("pass", *_braced("torch_executed_ops=", quoted))
+        return _remedies.remedy("excluded_in_options", '"torch_executed_ops":', *_braced("", quoted))
     full = around.get(semconv.SETTINGS["require_full_compilation"]) is True
-    return (*code, *(("and", "require_full_compilation=False") if full else ()), *words("to run it in PyTorch"))
+    partial = ("and", "require_full_compilation=False") if full else ()
+    return _remedies.remedy("excluded", *_braced("torch_executed_ops=", quoted), *partial)
 
 
 def _braced(before: str, items: Paragraph) -> Paragraph:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from torchspan import phase, semconv
+from torchspan.answers import _remedies
 from torchspan.answers._attributes import numbers, operator, strings
 from torchspan.answers._error_answer import refusals
 from torchspan.answers._kinds_of_answer import Fallback
-from torchspan.answers._wording import Why, listed, settings_around, words
+from torchspan.answers._wording import listed, settings_around, words
 from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import plural, times
 from torchspan.traces import Attributes, Node, at_or_below
@@ -23,14 +24,14 @@ _KINDS = 5
 
 _R = semconv.FallbackReason
 _WHY = {
-    _R.NO_CONVERTER: Why("no converter", "register one, or replace the op"),
-    _R.VALIDATOR_REFUSED: Why("refused by its converter", "other dtype, shape or argument"),
-    _R.USER_EXCLUDED: Why("excluded by you", "remove it from torch_executed_ops"),
-    _R.COMPLEX_DTYPE: Why("complex numbers", "use real numbers"),
-    _R.DATA_DEPENDENT: Why("data-dependent shape", "fallback_data_dependent_ops=False"),
-    _R.MIN_BLOCK_SIZE: Why("group smaller than min_block_size", "lower it"),
-    _R.NO_SUPPORTED_OPERATORS: Why("nothing in the graph has a converter", "register converters"),
-    _R.COMPILE_FAILED: Why("conversion or build failed", "fix the error, then compile again"),
+    _R.NO_CONVERTER: "no converter",
+    _R.VALIDATOR_REFUSED: "refused by its converter",
+    _R.USER_EXCLUDED: "excluded by you",
+    _R.COMPLEX_DTYPE: "complex numbers",
+    _R.DATA_DEPENDENT: "data-dependent shape",
+    _R.MIN_BLOCK_SIZE: "group smaller than min_block_size",
+    _R.NO_SUPPORTED_OPERATORS: "nothing in the graph has a converter",
+    _R.COMPILE_FAILED: "conversion or build failed",
 }
 _UNKNOWN_PLACE = "?"
 _BY_STAND_IN = "(of the CPU, by the stand-in)"
@@ -60,7 +61,7 @@ class _Operator:
 
 def fallbacks(nodes: list[Node]) -> list[Fallback]:
     """Each operator with each reason; reasons, and operators of a reason, with the most occurrences first."""
-    by_reason: dict[tuple[str, Why], dict[str, _Operator]] = {}
+    by_reason: dict[tuple[str, tuple[str, Paragraph]], dict[str, _Operator]] = {}
     said = at_or_below(nodes, lambda node: semconv.FALLBACK_REASON_CLASSES in node.span.attributes)
     for node in nodes:
         if id(node) not in said or id(node.parent) in said:
@@ -107,14 +108,15 @@ def together(of_reason: list[Fallback]) -> Paragraph:
 
 
 def _of_reason(
-    reason: str, why: Why, operators: dict[str, _Operator], refused: tuple[Paragraph, ...]
+    reason: str, why: tuple[str, Paragraph], operators: dict[str, _Operator], refused: tuple[Paragraph, ...]
 ) -> Iterator[Fallback]:
     """The operators of a reason; the first has what validators refused of them."""
+    text, remedy = why
     details = refused if reason == _R.VALIDATOR_REFUSED else ()
     for name, total in sorted(operators.items(), key=lambda item: -item[1].count) or [("", _Operator())]:
         yield Fallback(
-            sentence_pieces=(f"{_named(name, total)}:", *words(why.reason)) if name else words(why.reason),
-            remedy_pieces=words(why.remedy),
+            sentence_pieces=(f"{_named(name, total)}:", *words(text)) if name else words(text),
+            remedy_pieces=remedy,
             details=details,
             operator=name,
             count=total.count,
@@ -155,8 +157,10 @@ def _fitting(values: list[_Value], length: int, missing: _Value) -> list[_Value]
     return values if len(values) == length else [missing] * length
 
 
-def _why(reason: str, settings: Attributes) -> Why:
-    why = _WHY.get(reason, Why(reason, ""))
-    if reason == _R.MIN_BLOCK_SIZE and semconv.SETTINGS["min_block_size"] in settings:
-        return Why(f"group smaller than min_block_size={settings[semconv.SETTINGS['min_block_size']]}", why.remedy)
-    return why
+def _why(reason: str, settings: Attributes) -> tuple[str, Paragraph]:
+    """The reason in words, and what would change it."""
+    text = _WHY.get(reason, reason)
+    size = settings.get(semconv.SETTINGS["min_block_size"])
+    if reason != _R.MIN_BLOCK_SIZE or size is None:
+        return text, ()
+    return f"group smaller than min_block_size={size}", _remedies.remedy("min_block_size")

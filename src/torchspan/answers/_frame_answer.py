@@ -8,13 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from torchspan import phase, semconv
+from torchspan.answers import _remedies
 from torchspan.answers._attributes import strings
 from torchspan.answers._kinds_of_answer import Answer, Break, Failure, Frame, Recompile
 from torchspan.answers._wording import words
-from torchspan.answers.lines import Code, Paragraph
+from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import share, source_line, times
 from torchspan.semconv.torch import BreakClass, FrameOutcome, GuardClass
 from torchspan.traces import Attributes, Node, Span, at_or_below
@@ -105,7 +105,6 @@ _NOTABLE = 0.1
 """The share of the time from which on Dynamo's is said."""
 _MOST_VALUES = 5
 _BACKEND = "backend_compile"
-_CONFIG = "torch._dynamo.config."
 
 _FORMS = {
     GuardClass.SIZE: re.compile(r"tensor '(.*)' size mismatch at index (\d+)\. expected (\S+), actual (\S+)"),
@@ -118,8 +117,6 @@ _FORMS = {
 
 _GLOBAL = re.compile(r"G\['(?:__import_)?(\w+)'\](.*)")
 """A name of the function's module, or of a module that the function imports, and what follows."""
-_PARAMETER = re.compile(r".*\._parameters\[\?\]")
-_ATTRIBUTE = re.compile(r"self(\.\w+)+")
 _UNKNOWN = "?"
 """What redaction leaves of a value."""
 
@@ -130,35 +127,6 @@ _WORDS = {
     GuardClass.DTYPE: "data type",
     GuardClass.VALUE: "value",
 }
-_ADVICE = {
-    GuardClass.SIZE: words("torch.compile(dynamic=True)"),
-    GuardClass.STRIDE: words("one memory layout in all calls"),
-    GuardClass.RANK: words("one rank in all calls"),
-    GuardClass.DTYPE: words("one data type in all calls"),
-    GuardClass.DEVICE: words("one device in all calls"),
-    GuardClass.REQUIRES_GRAD: words("one requires_grad in all calls"),
-    GuardClass.TYPE: words("one type in all calls"),
-    GuardClass.VALUE: words("pass it as a tensor, or keep it constant"),
-    GuardClass.IDENTITY: words("the same object in all calls"),
-    GuardClass.CONTENTS: words("the same length and keys in all calls"),
-    GuardClass.STATE: words("the same settings of PyTorch in all calls"),
-    GuardClass.BACKEND: words("one torch.compile of the function"),
-}
-"""What would avoid a recompilation, by what the guard concerns that failed."""
-_INT_OF_MODULE = (Code(f"{_CONFIG}allow_unspec_int_on_nn_module=True"), *words("if it is an int, or keep it constant"))
-"""PyTorch's own hint for an attribute of a module (torch/_dynamo/guards.py)."""
-
-_BREAK_ADVICE = {
-    BreakClass.DATA_DEPENDENT_BRANCH: "torch.where or torch.cond keep one graph",
-    BreakClass.SKIPPED_FUNCTION: "call it outside the compiled code",
-    BreakClass.BUILTIN: "call it outside the compiled code",
-    BreakClass.CONTEXT_MANAGER: "enter it outside the compiled code",
-}
-_CAPTURES = (
-    ("Unsupported Tensor.item() call", f"{_CONFIG}capture_scalar_outputs=True keeps one graph"),
-    ("Dynamic shape operator", f"{_CONFIG}capture_dynamic_output_shape_ops=True keeps one graph"),
-)
-"""What avoids a graph break about the values of a tensor, by the beginning of PyTorch's type of it."""
 _BUILTIN = re.compile(r"builtin operator `(\w+)`")
 _CAUSE = re.compile(
     r"(?:Explanation: |raised:(?:\\n|\s)+|(?:\\n|\n)\s*- )(.+?)"
@@ -167,8 +135,6 @@ _CAUSE = re.compile(
 )
 """What follows the first line of PyTorch's message. Its line breaks may have been written out."""
 _SENTENCE = re.compile(r"(?!\?$)[^\n]+?(?:\.`?(?=\s+[A-Z])|$)", re.MULTILINE)
-_SETTING = re.compile(r"torch\._dynamo\.config\.\w+")
-"""The setting that a hint of PyTorch names."""
 
 
 @dataclass
@@ -258,10 +224,8 @@ def _limits(attributes: Sequence[Attributes]) -> Iterator[Answer]:
     for subject, setting, again in _grouped(reached, semconv.RECOMPILE_LIMIT):
         recompile = again.finding("Recompile limit reached", subject, setting or "recompile_limit")
         *before, last = recompile.sentence_pieces
-        raised = f"raise {_CONFIG}{setting or 'recompile_limit'}"
-        advice = (*words(f"{raised}, or"), *again.advice) if again.advice else words(raised)
         sentence = (*before, f"{last};", *words("calls with others run eagerly"))
-        yield dataclasses.replace(recompile, sentence_pieces=sentence, remedy_pieces=advice)
+        yield dataclasses.replace(recompile, sentence_pieces=sentence)
 
 
 def _fallen_back(attributes: Sequence[Attributes]) -> Iterator[Answer]:
@@ -324,17 +288,11 @@ def _guard(frame: Attributes) -> tuple[str, Sequence[str], Paragraph]:
     text, kind = _guard_text(frame), str(frame.get(semconv.RECOMPILE_CLASS) or "")
     form = _FORMS.get(kind)
     match = None if form is None else form.match(text)
-    advice = _ADVICE.get(kind, ())
+    advice = _remedies.of_recompilation(frame)
     if match is None:
         return text, (), advice
     name, axis, *values = match.groups()
     is_argument = name.isidentifier() and not is_resumed(frame)
-    if kind == GuardClass.SIZE and is_argument:
-        advice = (Code(f"torch._dynamo.mark_dynamic({name}, {axis})"),)
-    if kind == GuardClass.SIZE and _PARAMETER.fullmatch(name):
-        advice = words(f"{_CONFIG}force_parameter_static_shapes=False")
-    if kind == GuardClass.VALUE and _ATTRIBUTE.fullmatch(name):
-        advice = _INT_OF_MODULE
     shown = f"argument {name}" if is_argument else _source(name)
     return f"{_WORDS[kind]} of {shown}{f', axis {axis}' if axis else ''}", values, advice
 
@@ -388,16 +346,14 @@ def _break(event: Attributes, frame: Attributes) -> Break:
     skips = event.get(semconv.GRAPH_BREAK_SKIPS) is True
     if skips:
         text += f", so all of {_named(frame)} runs eagerly"
-    kind, type_ = (str(event.get(key) or "") for key in (semconv.GRAPH_BREAK_CLASS, semconv.GRAPH_BREAK_TYPE))
+    type_ = str(event.get(semconv.GRAPH_BREAK_TYPE) or "")
     sentence = _SENTENCE.match("" if api else str(event.get(semconv.GRAPH_BREAK_REASON) or ""))
     explanation, hint = "" if sentence is None else sentence[0], "" if api else _hint(event)
-    advice = _BREAK_ADVICE.get(kind) or next((advice for begin, advice in _CAPTURES if type_.startswith(begin)), "")
     return Break(
         sentence_pieces=words(f"G{text[1:]}"),
-        remedy_pieces=words(_with_hint(advice, event.get(semconv.GRAPH_BREAK_HINTS))),
         function=_named(frame),
         place=source_line(event),
-        reason=kind,
+        reason=str(event.get(semconv.GRAPH_BREAK_CLASS) or ""),
         count=1,
         skips_frame=skips,
         type=type_,
@@ -410,12 +366,3 @@ def _break(event: Attributes, frame: Attributes) -> Break:
 def _hint(event: Attributes) -> str:
     """PyTorch's first hint that is known."""
     return next((hint for hint in strings(event, semconv.GRAPH_BREAK_HINTS) if hint != _UNKNOWN), "")
-
-
-def _with_hint(advice: str, hints: Any) -> str:
-    """The advice, with the setting that PyTorch's own hints name."""
-    settings = [
-        match[0] for hint in (hints if isinstance(hints, list) else []) for match in _SETTING.finditer(str(hint))
-    ]
-    more = [setting for setting in dict.fromkeys(settings) if setting not in advice]
-    return ", or ".join(filter(None, [advice, *(f"see {setting}" for setting in more[:1])]))

@@ -14,9 +14,6 @@ from torchspan.answers._wording import words
 from torchspan.answers.units import share
 from torchspan.traces import Attributes, Node
 
-_SMALLEST_OPT = 2
-"""torch.export takes the sizes 0 and 1 for constants, so an engine for sizes that vary has another opt."""
-
 
 def sizes(nodes: list[Node]) -> list[Sizes]:
     """Calls outside what an engine was built for, and usual sizes that are not opt; the most frequent first."""
@@ -83,14 +80,14 @@ def _line(place: _Place, calls: int, sizes: set[int]) -> Sizes:
     had = f"{low}" if low == high else f"{low} to {high}"
     if place.recompiled:
         said = f"compiled again: {place.where} is {had}, but the engine was built for {place.built_for}"
-        return _outside_of(said, "give the range with set_expected_dynamic_shape_range")
+        return _outside_of(said)
     number = "1 call has" if calls == 1 else f"{calls:,} calls have"
     said = f"{number} {had} in {place.where}, but the engine was built for {place.built_for}"
-    return _outside_of(said, "rebuild for it, or split the call")
+    return _outside_of(said)
 
 
-def _outside_of(sentence: str, remedy: str) -> Sizes:
-    return Sizes(sentence_pieces=words(sentence), remedy_pieces=words(remedy), joint=":", is_outside=True)
+def _outside_of(sentence: str) -> Sizes:
+    return Sizes(sentence_pieces=words(sentence), is_outside=True)
 
 
 # --- drift -----------------------------------------------------------------------------------------------------------
@@ -130,5 +127,4 @@ def _drifted(attributes: Attributes) -> Sizes:
         f"{share(size_calls, calls)} of {calls:,} calls{of_module} have {size} in "
         f"{_where(str(attributes[semconv.DRIFT_PATH]), axis)}, but the engine was built for {opt}"
     )
-    remedy = f"rebuild with opt {size}" if size >= _SMALLEST_OPT else f"build a separate engine for {size}"
-    return Sizes(sentence_pieces=words(said), remedy_pieces=words(remedy), joint=":", is_outside=False)
+    return Sizes(sentence_pieces=words(said), is_outside=False)

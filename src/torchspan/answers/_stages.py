@@ -11,7 +11,7 @@ from torchspan.answers._frame_answer import dynamos_share
 from torchspan.answers._kinds_of_answer import Stage
 from torchspan.answers._labels import SEPARATOR, StepRows
 from torchspan.answers._wording import listed, words
-from torchspan.answers.compile_phases import COMPILE_PHASES, compile_phase
+from torchspan.answers.compile_phases import COMPILE_PHASES
 from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import duration, plural, share
 from torchspan.traces import Node, UnfinishedSpan, at_or_below, length_ns, own_intervals, union
@@ -20,10 +20,6 @@ _WAIT_FOR_WORKERS = "async_compile.wait"
 """PyTorch's name of the phase in which a frame waits for its compile workers (torch/_inductor/async_compile.py)."""
 LARGEST = 3
 """Stages that a line names."""
-_NOTABLE = 0.2
-"""The share of the time from which on there is advice about a stage."""
-_NOTABLE_NS = 500_000_000
-"""The time from which on there is."""
 _PAGE = "phases: docs/reference/compile-phases.md"
 """The page with a sentence for each name that torch.compile has for its phases."""
 
@@ -41,8 +37,6 @@ def stages(nodes: list[Node]) -> list[Stage]:
 def _stage(row: StepRows, share_: str, *, in_workers: bool = False) -> Stage:
     return Stage(
         sentence_pieces=(row.name, duration(row.ns), f"in {plural(row.runs, 'call')},", *words(share_)),
-        remedy_pieces=words(_advice(row.name)),
-        joint=":",
         name=row.name,
         s=row.ns / 1e9,
         calls=row.runs,
@@ -67,23 +61,7 @@ def own_time(nodes: list[Node]) -> Iterator[Paragraph]:
     if in_workers:
         calls = (f"{stage.name} {duration(stage.s * 1e9)} in {plural(stage.calls, 'call')}" for stage in in_workers)
         yield ("in workers:", *listed(calls))
-    yield from advice_about(work, whole_ns)
     yield from dynamos_share(nodes, whole_ns)
-
-
-def advice_about(some: Iterable[Stage], whole_ns: int) -> Iterator[Paragraph]:
-    """What would make those of the stages shorter that took a notable share of the whole."""
-    for stage in some:
-        if stage.remedy_pieces and stage.s * 1e9 >= max(_NOTABLE * whole_ns, _NOTABLE_NS):
-            yield (f"{stage.name}:", *stage.remedy_pieces)
-
-
-def _advice(name: str) -> str:
-    """What would make the stage shorter, as part of a line; empty if nothing is known."""
-    row = compile_phase(name)
-    text = "" if row is None else row.advice.removesuffix(".")
-    is_code = text.startswith("`")
-    return (text if is_code else text[:1].lower() + text[1:]).replace("`", "")
 
 
 def covered_ns(nodes: Iterable[Node]) -> int:

@@ -4,18 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from torchspan import phase
 from torchspan.answers.lines import Paragraph
 from torchspan.traces import Attributes, Node
-
-
-class Why(NamedTuple):
-    """A reason class in words, and what would change it."""
-
-    reason: str
-    remedy: str
 
 
 def words(text: str) -> Paragraph:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from torchspan.answers._device_times import gpu_times, layer_times
 from torchspan.answers._fallback_answer import together, without_effect
 from torchspan.answers._kinds_of_answer import Answer, CacheResult, Failure, Fallback
 from torchspan.answers._operator_rows import has_operators, operators_text
-from torchspan.answers._stages import LARGEST, advice_about, covered_ns
+from torchspan.answers._stages import LARGEST, covered_ns
 from torchspan.answers._wording import listed, words
 from torchspan.answers.lines import Line, Paragraph, Style, broken, cells, flowed, pad, shorten
 from torchspan.answers.units import duration, plural, times
@@ -219,7 +218,7 @@ def _operators(row: Compiled) -> Iterator[Paragraph]:
 
 
 def _longest_stages(row: Compiled, whole_ns: int) -> Iterator[Paragraph]:
-    """The stages that took longest, and what would make the first of those shorter for which that is known.
+    """The stages that took longest.
 
     Nothing for a row that took little of the time, and for one whose own line says it.
     """
@@ -231,4 +230,3 @@ def _longest_stages(row: Compiled, whole_ns: int) -> Iterator[Paragraph]:
     said += [f"in workers {stage.name} {duration(stage.s * 1e9)}" for stage in in_workers]
     if said:
         yield ("time:", *listed(said))
-    yield from itertools.islice(advice_about([*work, *in_workers], row.ns), 1)

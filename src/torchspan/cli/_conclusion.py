@@ -16,7 +16,7 @@ from torchspan._files.folders import Folder
 from torchspan._launched.crash import Crash, read_crashes
 from torchspan._launched.run_report import NOTHING, RunReport, likely_reason, missing, problems, read_reports
 from torchspan._launched.run_settings import RunSettings
-from torchspan.answers import _frame_answer, _labels
+from torchspan.answers import _frame_answer, _labels, _remedies
 from torchspan.answers.drawing import Drawing
 from torchspan.answers.lines import printable
 from torchspan.answers.printable_spans import printable_spans
@@ -196,7 +196,7 @@ class Conclusion:
             )
             cause = lost.cause or _output.happened(self.output)
             say(f"{'' if spans else 'nothing was recorded: '}{number}: {cause}")
-        without_gpu = self._advice_without_gpu(ended, reports, is_empty=bool(reason))
+        without_gpu = self._advice_without_gpu(ended, reports)
         if self.settings.inputs:
             from torchspan.cli import _inputs_file
 
@@ -233,20 +233,17 @@ class Conclusion:
         else:
             say(f"the page is {_output.relative(path)}")
 
-    def _advice_without_gpu(self, ended: Ended, reports: Sequence[RunReport], *, is_empty: bool) -> str | None:
-        """What to do if the program failed, and the reason may be that this machine has no NVIDIA driver.
-
-        Args:
-            is_empty: Whether it failed before it compiled anything.
-        """
+    def _advice_without_gpu(self, ended: Ended, reports: Sequence[RunReport]) -> str | None:
+        """What to do if the program failed because this machine has no NVIDIA driver."""
         libraries = {name for report in reports for name in report.libraries}
         if ended.status == 0 or not libraries or _has_driver():
             return None
         if self.environ.get(TORCHSPAN_WITHOUT_GPU):
             return None if "torch" in libraries else _TENSORRT_ALONE
-        if not is_empty:
+        if not any(report.lacks_driver for report in reports):
             return None
-        return f"no NVIDIA driver on this machine; try: {shlex.join(['torchspan', 'run', '--without-gpu', '--', *self.command])}"
+        command = shlex.join(["torchspan", "run", "--without-gpu", "--", *self.command])
+        return " ".join(("no NVIDIA driver on this machine;", *_remedies.remedy("without_gpu", command)))
 
     def _recorded(self) -> tuple[list[Span], list[str]]:
         """The spans of this run and the files that hold them, whichever process wrote them."""

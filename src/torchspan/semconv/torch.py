@@ -172,6 +172,15 @@ INDUCTOR_CACHE_SAVED = Attribute(
     "Seconds that the compilation took whose result the cache returned.",
     *_COMPILED,
 )
+INDUCTOR_CACHE_DISABLED_BY = Attribute(
+    "torch.compile.inductor_cache.disabled_by",
+    "string[]",
+    "Variables of the environment that disable the cache. Absent if the program does.",
+    *_COMPILED,
+    kind=Enumeration(
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES", "TORCH_COMPILE_FORCE_DISABLE_CACHES", "TORCHINDUCTOR_FX_GRAPH_CACHE"
+    ),
+)
 COMPILE_FAILURE_TYPE = Attribute(
     "torch.compile.failure.type",
     "string",
@@ -386,6 +395,20 @@ RECOMPILE_REASON = Attribute(
     kind=GuardText(),
     stable=True,
 )
+OPEN_SIZES_ARGUMENTS = Attribute(
+    "torch.compile.recompile.open_sizes.arguments",
+    "string[]",
+    "Arguments whose sizes differ from those that an earlier version of the function was compiled for, if this version leaves them "
+    "open, also fits the earlier ones, and differs in nothing else. An argument is named once for each such axis.",
+    phase.COMPILE_FRAME,
+    kind=Identifier(),
+)
+OPEN_SIZES_AXES = Attribute(
+    "torch.compile.recompile.open_sizes.axes",
+    "int[]",
+    "The axis of each argument in `torch.compile.recompile.open_sizes.arguments`.",
+    phase.COMPILE_FRAME,
+)
 RECOMPILE_LIMIT = Attribute(
     "torch.compile.recompile.limit",
     "string",
@@ -395,6 +418,12 @@ RECOMPILE_LIMIT = Attribute(
     event=RECOMPILE_LIMIT_EVENT,
     kind=Enumeration("recompile_limit", "accumulated_recompile_limit"),
     stable=True,
+)
+RECOMPILE_LIMIT_VALUE = Attribute(
+    "torch.compile.recompile.limit_value",
+    "int",
+    "The limit in `torch.compile.recompile.limit`, as it is for this function in this thread: each thread has its own settings.",
+    phase.COMPILE_FRAME,
 )
 
 RUN_GRAPH_GPU_DURATION = Attribute(

@@ -33,7 +33,7 @@ from torchspan.engine import (
 )
 from torchspan.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phase
 from torchspan.probes import GIVES, Call
-from torchspan.probes.describe import compilation, compile_caches, declarations, frames, place, recompiles
+from torchspan.probes.describe import compilation, compile_caches, declarations, frames, open_sizes, place, recompiles
 from torchspan.probes.describe.compile_caches import Cache
 from torchspan.probes.describe.frames import GraphBreak
 from torchspan.semconv.torch import FrameOutcome
@@ -95,6 +95,17 @@ def called() -> CodeType | None:
             code = reading.attribute(frame.f_locals.get("frame"), "f_code")
             return code if type(code) is CodeType else None
     return None
+
+
+def compiling_again() -> Mapping[str, Any]:
+    """The variables of the innermost call of Dynamo's `_compile`; none if another function calls the one that is compiled."""
+    converting = next((frame for frame in _outwards() if frame.f_code.co_name == "_compile"), None)
+    caller = converting
+    while caller is not None and str(_module(caller)).startswith("torch."):
+        if converting is not None and caller.f_code.co_name == "compile_wrapper":
+            return converting.f_locals
+        caller = caller.f_back
+    return {}
 
 
 def _receiver(variables: Any) -> type | None:
@@ -346,6 +357,8 @@ class Frames:
         values, frame = call.get("values"), self._innermost(_OpenFrame)
         if type(values) is dict and frame is not None:
             frame.measured.update(values)
+            if "guard_count" in values and frame.measured.get("recompile_reason"):
+                frame.facts.update(open_sizes.facts(compiling_again()))
 
     def hit(self, call: Call) -> None:
         """Receive how long the compilation took that a cache has saved: `log_instant_event(self, event_name, time_ns, metadata)`."""

@@ -219,7 +219,8 @@ def converter_support(_call: Call, result: Any, scratch: Scratch) -> Facts:
     if type(result) is not tuple or len(result) != 2:
         return {}
     supported, total = map(reading.whole_number, result)
-    scratch[WHOLE] = {semconv.OPERATORS_TENSORRT: total, semconv.COVERAGE: 1.0} if total and supported == total else {}
+    whole: Facts = {semconv.OPERATORS_TENSORRT: total, semconv.COVERAGE: 1.0}
+    scratch[WHOLE] = whole if total and supported == total else {}
     return without_none({semconv.OPERATORS_SUPPORTED: supported, semconv.OPERATORS_TOTAL: total})
 
 
@@ -250,7 +251,8 @@ def compile_module_result(call: Call, result: Any, scratch: Scratch) -> Facts:
 def _carried_out(scratch: Scratch, *, has_engines: bool = True) -> Facts:
     """The partition's plan. Where no operator was asked about, a graph that is supported as a whole was taken as it is."""
     plan: Facts = scratch.get(fallback.PLAN, {})
-    return {**scratch.get(WHOLE, {}), **plan} if has_engines and semconv.OPERATORS_TENSORRT not in plan else plan
+    whole: Facts = scratch.get(WHOLE, {})
+    return {**whole, **plan} if has_engines and semconv.OPERATORS_TENSORRT not in plan else plan
 
 
 def dry_run(scratch: Scratch) -> Facts:

@@ -8,6 +8,7 @@ a digest of it under a key of the user.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,7 @@ from torchspan._base import reading
 from torchspan.probes.describe.common import without_none
 from torchspan.redaction import messages
 from torchspan.redaction.bounds import VALUE_LIMIT
+from torchspan.redaction.messages import LibraryMessage
 
 Facts = dict[str, Any]
 Digest = Callable[[str], str]
@@ -49,20 +51,23 @@ class Cache(NamedTuple):
             report: What PyTorch adds to the end of the phase.
         """
         key, reason = (reading.text(report.get(name)) for name in ("key", "cache_bypass_reason"))
+        state = reading.text(report.get("cache_state"))
         parts = dict(_bounded(key_parts(report.get("components")), digest))
         return without_none(
             {
-                self.outcome: reading.text(report.get("cache_state")),
+                self.outcome: state,
+                semconv.INDUCTOR_CACHE_DISABLED_BY: disabling_variables() or None if state == "disabled" else None,
                 self.key: None if key is None else digest(key),
                 self.parts: list(parts) or None,
                 self.digests: list(parts.values()) or None,
-                self.bypass: None if reason is None else messages.of_text(reason),
+                self.bypass: None if reason is None else _reason(reason),
             }
         )
 
     def attributes(self) -> tuple[str, ...]:
         """The attributes that a lookup may have."""
-        return (self.outcome, self.key, self.parts, self.digests, self.bypass, self.saved)
+        own = (semconv.INDUCTOR_CACHE_DISABLED_BY,) if self.outcome == semconv.INDUCTOR_CACHE else ()
+        return (self.outcome, self.key, self.parts, self.digests, self.bypass, self.saved, *own)
 
     def saving(self, report: Mapping[str, Any]) -> Facts:
         """The seconds that a hit saved: Inductor reports nanoseconds, AOTAutograd whole milliseconds."""
@@ -96,6 +101,26 @@ CACHES = (
     ),
 )
 """The caches of torch.compile."""
+
+
+def _reason(text: str) -> LibraryMessage:
+    """Why a graph is not accepted: whole where it names what stands for a custom `torch.autograd.Function`, which is PyTorch's own."""
+    is_whole = text.endswith("torch.ops.higher_order, \nFunction name: autograd_function_apply")
+    return LibraryMessage(text, text) if is_whole else messages.of_text(text)
+
+
+_DISABLING = {
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
+    "TORCH_COMPILE_FORCE_DISABLE_CACHES": "1",
+    "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
+}
+"""Variables of the environment, with the value that disables Inductor's cache."""
+
+
+def disabling_variables() -> list[str]:
+    """Those that are set so."""
+    return [name for name, value in _DISABLING.items() if os.environ.get(name) == value]
+
 
 # --- the parts of a key ---------------------------------------------------------------------------------------------
 PARTS_LIMIT = 64

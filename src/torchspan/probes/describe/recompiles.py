@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from types import CodeType
 
 from torchspan import semconv
@@ -76,6 +77,9 @@ def class_of(guard: str) -> str:
 
 
 def limit(metrics: object) -> Facts:
-    """Which recompile limit was reached, where one was."""
+    """Which recompile limit was reached, where one was, and what it is for this function in this thread."""
     match = _LIMIT.search(reading.text(attribute(metrics, "fail_reason")) or "")
-    return without_none({semconv.RECOMPILE_LIMIT: None if match is None else match[1]})
+    if match is None:
+        return {}
+    value = getattr(sys.modules.get("torch._dynamo.config"), match[1], None)
+    return without_none({semconv.RECOMPILE_LIMIT: match[1], semconv.RECOMPILE_LIMIT_VALUE: reading.whole_number(value)})
