@@ -60,6 +60,7 @@ from torchspan.writer import (
     SpanWriter,
     enrich_callback,
     event_signals,
+    is_inside_output,
     is_suppressed,
     memory_callbacks,
 )
@@ -137,7 +138,7 @@ class Bridge:
         self._inputs = self._following(settings)
         self._metrics = self._make_metrics(meter_provider)
         self._totals = None if run is None else RunTotals(self._engine.run_times.values())
-        self._engine.pipeline = Pipeline(self._members(), is_suppressed=is_suppressed)
+        self._engine.pipeline = Pipeline(self._members(), is_suppressed=is_suppressed, is_inside=is_inside_output)
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
         self.imports = Imports(self._engine, self._writer.has_destination)
         """Receives imports that have ended."""
@@ -163,6 +164,7 @@ class Bridge:
             semconv.DroppedReason.RANK: lambda: self._ranks.left_out,
             semconv.DroppedReason.SAMPLER: lambda: self._writer.refused,
             semconv.DroppedReason.PAUSED: self._spans_of_pauses,
+            semconv.DroppedReason.INSIDE: lambda: self._engine.missed,
             semconv.DroppedReason.RING: partial(self._operators.lost, "ring"),
             semconv.DroppedReason.LATE: partial(self._operators.lost, "late"),
         }

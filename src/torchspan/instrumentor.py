@@ -11,6 +11,7 @@ import functools
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec
@@ -20,7 +21,7 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from torchspan import _settings
 from torchspan._base import forks
-from torchspan._base.boundaries import ErrorBoundary, failed, undo_all
+from torchspan._base.boundaries import ErrorBoundary, failed, is_programs, undo_all
 from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.imports import FirstImports, Import
@@ -163,7 +164,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             with self._switching:
                 action(*args)
         except Exception as error:
-            if _is_refusal(error):
+            if _is_refusal(error) or is_programs(error):
                 raise
             failed("torchspan could not be enabled; the program continues without it.")
 
@@ -198,6 +199,8 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         """
         combined = {**self._passed, **_settings.passed(arguments)}
         if self.is_instrumented_by_opentelemetry:
+            if combined.get("without_gpu"):  # first: it may be refused
+                _without_gpu()
             self.uninstrument()
         type(self)._origin, type(self)._passed = origin, combined
         super().instrument(**{**arguments, **combined})
@@ -218,9 +221,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         providers = {name: arguments.get(name) for name in _settings.PROVIDERS}
         tracer_provider = providers["tracer_provider"]
         if settings.without_gpu:
-            from torchspan import testing
-
-            testing.without_gpu()
+            _without_gpu()
         run = current_run()
         if run is not None:
             run.is_alone = self._origin is Origin.RUN
@@ -453,6 +454,8 @@ def _caller(caller: FrameType) -> _Caller:
     return _Caller(origin, is_file)
 
 
+_NOT_INSTRUMENTED = "torchspan failed to instrument %s; continuing without tracing it."
+
 LONGEST_S = 86_400
 """Most seconds for `flush`, a day: what waits longer is a mistake."""
 
@@ -469,6 +472,12 @@ def _is_refusal(error: Exception) -> bool:
     while entry is not None and entry.tb_next is not None:
         entry = entry.tb_next
     return entry is not None and entry.tb_frame.f_code is _settings.refuse_unknown.__code__
+
+
+def _without_gpu() -> None:
+    from torchspan import testing
+
+    testing.without_gpu()
 
 
 def _module(frame: FrameType) -> str:
@@ -502,13 +511,19 @@ def _logger_provider() -> LoggerProvider:
 
 
 class _Arrivals:
-    """Hands libraries that arrive, in whichever order and thread, to the one bridge."""
+    """Hands libraries that arrive, in whichever order and thread, to the one bridge.
+
+    No thread waits here for another one: it may be in an import, for whose end the other one waits. What it has to do is done by the
+    thread that is at it already.
+    """
 
     def __init__(self, settings: Settings, providers: Mapping[str, Any], run: RunProcess | None) -> None:
         self._bridge: Bridge | None = None
         self._imports: list[Import] = []
         """What was imported before there was a bridge."""
         self._run = run
+        self._is_closed = False
+        self._due: deque[Callable[[], None]] = deque()
         self._lock = renewed(self, "_lock", threading.RLock)
         self.times = FirstImports(IMPORTS, self.imported, LIBRARIES)
         self._how = (settings, *(providers[name] for name in _settings.PROVIDERS), run)
@@ -519,14 +534,32 @@ class _Arrivals:
             self._load()
             if self._run is not None:
                 self._run.load()
-            with self._lock:
-                if self._bridge is None:
-                    self._bridge = self._make_bridge()
-                self._bridge.hook(library, late=late)
-                self._hand_over_imports(self._bridge)
         except Exception:
-            failed("torchspan failed to instrument %s; continuing without tracing it.", library)
+            failed(_NOT_INSTRUMENTED, library)
+        else:
+            self._do(partial(self._hook, library, late))
         return _nothing
+
+    def _do(self, action: Callable[[], None]) -> None:
+        self._due.append(action)
+        while self._due and self._lock.acquire(blocking=False):
+            try:
+                due = self._due.popleft() if self._due else _nothing  # a signal handler may have done it
+                due()
+            finally:
+                self._lock.release()
+
+    def _hook(self, library: str, late: bool) -> None:
+        if self._is_closed:
+            return
+        try:
+            bridge = self._bridge = self._bridge or self._make_bridge()
+            bridge.hook(library, late=late)
+            self._hand_over_imports(bridge)
+            if self._is_closed:  # a signal handler has closed it meanwhile
+                bridge.close()
+        except Exception:
+            failed(_NOT_INSTRUMENTED, library)
 
     def imported(self, ended: Import) -> None:
         """An import of a library has ended.
@@ -537,12 +570,14 @@ class _Arrivals:
         needs_bridge = ended.has_failed or self._run is not None
         if needs_bridge:
             self._load()
-        with self._lock:
-            self._imports.append(ended)
-            if self._bridge is None and needs_bridge:
-                self._bridge = self._make_bridge()
-            if self._bridge is not None:
-                self._hand_over_imports(self._bridge)
+        self._do(partial(self._add_import, ended, needs_bridge))
+
+    def _add_import(self, ended: Import, needs_bridge: bool) -> None:
+        self._imports.append(ended)
+        if self._bridge is None and needs_bridge and not self._is_closed:
+            self._bridge = self._make_bridge()
+        if self._bridge is not None:
+            self._hand_over_imports(self._bridge)
 
     def _load(self) -> None:
         """Import what the bridge needs, outside the lock: another thread may wait for it inside an import."""
@@ -571,7 +606,11 @@ class _Arrivals:
             bridge.write_waiting()
 
     def close(self) -> None:
-        """Undo the hooks of all libraries."""
+        """Undo the hooks of all libraries, at the latest when the thread that hooks one has done so."""
+        self._is_closed = True
+        self._do(self._close)
+
+    def _close(self) -> None:
         if self._bridge is not None:
             self._bridge.close()
             self._bridge = None  # afterwards: a second call does what an interrupt left undone

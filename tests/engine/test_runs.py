@@ -174,4 +174,5 @@ def test_the_end_of_a_call_counts_it_and_closes_its_event():
     event = engine.open(phase.RUN_GRAPH, {})
     tally = RunTally(lambda count, _total_s, _longest_s: written.append(count))
     BegunCall(event, tally, 0.0).end(engine, None)
+    tally.close()
     assert (written, event.is_open) == ([1], False)

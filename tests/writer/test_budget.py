@@ -12,7 +12,6 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import NonRecordingSpan, SpanContext, StatusCode, TraceFlags
 
 from support.engines import extend
-from support.forked import held_elsewhere, in_forked_child
 from support.tree import named
 from torchspan import phase, semconv
 from torchspan.adapters.machinery.provenance import Provenance
@@ -389,10 +388,3 @@ def test_with_1000_engines_no_more_than_2000_spans_are_written(provider, exporte
     assert len(spans) == 2000
     assert named(spans, COMPILE).attributes["torchspan.folded.count"] > 0
     assert sum(span.attributes.get("torchspan.folded.count", 0) for span in spans) == writer.dropped
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # from 3.12 on; it is what is tested
-def test_a_child_counts_spans_whatever_thread_counted_at_the_fork():
-    budget = Budget()
-    with held_elsewhere(budget._lock):
-        assert in_forked_child(lambda: budget.take("trace", 1.0)) == "True"

@@ -217,7 +217,7 @@ def test_a_lock_that_another_thread_held_at_the_fork_holds_up_no_child(work, met
     work.compile()
     ((_, storage),) = metrics.provider._measurement_consumer._reader_storages.items()
     matches = [each for of_one in storage._instrument_view_instrument_matches.values() for each in of_one]
-    own = work.writer._lock, work.writer._instruments._lock, *(each._lock for each in matches)
+    own = work.writer._lock, *(each._lock for each in matches)
 
     def child():
         work.compile()

@@ -16,7 +16,7 @@ from torchspan.engine import Engine
 from torchspan.sdk import TorchspanSampler
 from torchspan.writer import MetricWriter, SpanWriter
 
-REASONS = {"budget", "rank", "sampler", "paused", "ring", "late"}
+REASONS = {"budget", "rank", "sampler", "paused", "inside", "ring", "late"}
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_the_metric_has_each_reason_with_its_number(metrics):
     engine, counts = Engine(), dict.fromkeys(REASONS, 0)
     dropped = {reason: lambda reason=reason: counts[reason] for reason in REASONS}
     writer = MetricWriter(engine, metrics.provider, dropped=dropped)
-    counts |= {"budget": 1, "rank": 2, "sampler": 3, "paused": 4, "ring": 5, "late": 6}
+    counts |= {"budget": 1, "rank": 2, "sampler": 3, "paused": 4, "inside": 5, "ring": 6, "late": 7}
     assert metrics.values("torchspan.span.dropped", "torchspan.dropped.reason") == counts
     writer.close()
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import threading
 from collections.abc import Callable, Iterable
+from types import FrameType, TracebackType
 from typing import Any, NoReturn, TypeVar
 
 from torchspan._base import reading
@@ -35,7 +35,7 @@ def log_failure(message: str, *args: Any) -> None:
     """
     error = sys.exc_info()[1]
     if error is not None:
-        with contextlib.suppress(Exception):  # near the limit of recursion, this fails too
+        with OwnFailures():  # near the limit of recursion, this fails too
             consequence = message % args
             logger.warning("%s Cause: %s. The traceback is logged at DEBUG.", consequence, cause(error))
             logger.debug("%s", consequence, exc_info=error)
@@ -57,27 +57,57 @@ def failed(message: str, *args: Any) -> None:
     log_failure(message, *args)
 
 
-class _Rethrown(threading.local):
-    """address: of the exception that this thread rethrew last, which is not kept alive."""
-
-    address = 0
-
-
-_RETHROWN = _Rethrown()
-
-
 def rethrow(error: BaseException) -> NoReturn:
     """Raise in the observed call what a callback of the user raised. No guard and no boundary catches it."""
-    _RETHROWN.address = id(error)
     try:
         raise error
     finally:
         del error
 
 
-def is_rethrown(error: BaseException) -> bool:
-    """Whether `error`, which is being handled, was raised by `rethrow`."""
-    return id(error) == _RETHROWN.address
+def is_programs(error: BaseException) -> bool:
+    """Whether `error`, which is being handled, belongs to the program: `rethrow` has raised it, or a signal handler, such as a timeout.
+
+    Python calls a handler with the frame that it has interrupted.
+    """
+    entry = reading.traceback_of(error)
+    while entry is not None:
+        if entry.tb_frame.f_code is rethrow.__code__ or (
+            entry.tb_next and _handles(entry.tb_next.tb_frame, entry.tb_frame)
+        ):
+            return True
+        entry = entry.tb_next
+    return False
+
+
+_CO_VARARGS = 4
+"""`inspect.CO_VARARGS`."""
+
+
+def _handles(handler: FrameType, interrupted: FrameType) -> bool:
+    """Whether `handler` runs a function of the program that was called with the frame `interrupted`."""
+    module = handler.f_globals.get("__name__")
+    if type(module) is str and module.startswith("torchspan."):
+        return False
+    code = handler.f_code
+    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & _CO_VARARGS)
+    given = [handler.f_locals.get(name) for name in code.co_varnames[:count]]
+    return any(
+        value is interrupted for argument in given for value in (argument if type(argument) is tuple else (argument,))
+    )
+
+
+class OwnFailures(contextlib.suppress):
+    """A `with` statement that catches what torchspan's own code raises, and nothing of the program's (`is_programs`)."""
+
+    def __init__(self) -> None:
+        super().__init__(Exception)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """See `contextlib.suppress`."""
+        return super().__exit__(kind, error, traceback) and not (error is not None and is_programs(error))
 
 
 def undo_all(actions: Iterable[Callable[[], object]]) -> None:
@@ -90,14 +120,14 @@ def undo_all(actions: Iterable[Callable[[], object]]) -> None:
         action, attempts = left.pop(0)
         try:
             action()
-        except Exception:
+        except BaseException as error:
+            if not isinstance(error, Exception) or is_programs(error):
+                undo_all([action, *(action for action, _ in left)])
+                raise
             if attempts == 1:
                 failed("A part of torchspan could not be removed. The others are.")
             else:
                 left.insert(0, (action, 1))
-        except BaseException:
-            undo_all([action, *(action for action, _ in left)])
-            raise
 
 
 def cause(error: BaseException) -> str:
@@ -163,7 +193,7 @@ class ErrorBoundary:
         try:
             return function(*args)
         except Exception as error:
-            if is_rethrown(error):
+            if is_programs(error):
                 raise
             Failures.total += 1
             if not self._has_failed:

@@ -23,16 +23,21 @@ class ByIdentity(Generic[V]):
         self._held: dict[int, tuple[weakref.ref[Any], V]] = {}
 
     def __setitem__(self, thing: Any, value: V) -> None:
-        references, key, forget = (
-            self._held,
-            id(thing),
-            _forget,
-        )  # names of this module may be gone when the object is freed
         try:
-            reference = weakref.ref(thing, partial(forget, references, key))
+            self._held[id(thing)] = self._entry(thing, value)
         except TypeError:
             return
-        references[key] = reference, value
+
+    def setdefault(self, thing: Any, value: V) -> V:
+        """The value of `thing`, which is `value` if it had none. Of two threads, one sets it.
+
+        Raises TypeError for an object that cannot be remembered.
+        """
+        return self._held.setdefault(id(thing), self._entry(thing, value))[1]
+
+    def _entry(self, thing: Any, value: V) -> tuple[weakref.ref[Any], V]:
+        # No code of Python runs when the object is freed: Python drops what a signal handler raises inside it.
+        return weakref.ref(thing, partial(self._held.pop, id(thing))), value  # the reference is the default of `pop`
 
     def get(self, thing: Any) -> V | None:
         """The value of `thing`; None if it is not remembered."""
@@ -52,9 +57,3 @@ class ByIdentity(Generic[V]):
 
     def __len__(self) -> int:
         return len(self._held)
-
-
-def _forget(values: dict[int, tuple[weakref.ref[Any], Any]], key: int, gone: weakref.ref[Any]) -> None:
-    entry = values.get(key)
-    if entry is not None and entry[0] is gone:  # otherwise the address belongs to another object by now
-        del values[key]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import operator
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from time import monotonic  # the real one, also where a program replaces it later
 from typing import Any, ParamSpec, TypeVar
 
-from torchspan._base.boundaries import is_rethrown, kind_of, log_failure
+from torchspan._base.boundaries import OwnFailures, is_programs, kind_of, log_failure
 from torchspan._base.forks import renewed, uncut
 from torchspan._base.logs import Log
 
@@ -105,7 +104,7 @@ class Guard:
     """Calls torchspan's own observers so that what they raise never reaches the observed program.
 
     Only `Exception` is caught: KeyboardInterrupt, SystemExit and cancellation belong to the program. So does what the policy of a
-    callback rethrows (`rethrow`). Each observer is known by a `name`. Its first failure is logged with the consequence, and later ones are counted. After
+    callback rethrows, and what a signal handler raises (`is_programs`). Each observer is known by a `name`. Its first failure is logged with the consequence, and later ones are counted. After
     `FAILURES_BEFORE_PAUSING` failures in a row it is not called for a second. Each further failure doubles the pause, up to
     five minutes. A success ends the row. A name may stand for several steps, such as a start and an end: the step that failed must
     succeed.
@@ -115,7 +114,7 @@ class Guard:
         self._failing: OrderedDict[str, _Failing] = OrderedDict()
         self._left_out: Counter[str] = Counter()
         self._logged: set[str] = set()
-        self._lock = renewed(self, "_lock", threading.Lock)
+        self._lock = renewed(self, "_lock", threading.RLock)
         self.total = 0
         """How often observers failed, including those whose names are forgotten."""
 
@@ -149,7 +148,7 @@ class Guard:
         try:
             result = observer(*args)
         except Exception as error:
-            if is_rethrown(error):
+            if is_programs(error):
                 raise
             return self._failed(name, observer)
         if self._failing:
@@ -166,7 +165,7 @@ class Guard:
         return self.finish(name, observer, *args) if result is FAILED else result
 
     def _failed(self, name: str, observer: Callable[..., Any]) -> Any:
-        with contextlib.suppress(Exception):  # near the limit of recursion, this fails too
+        with OwnFailures():  # near the limit of recursion, this fails too
             self._count_failure(name, _step(observer))
         return FAILED
 
@@ -288,7 +287,7 @@ class CallbackGuard:
     """
 
     def __init__(self) -> None:
-        self._lock = renewed(self, "_lock", threading.Lock)
+        self._lock = renewed(self, "_lock", threading.RLock)
         self.total = 0
         """How often callbacks failed."""
 
@@ -308,6 +307,8 @@ class CallbackGuard:
         try:
             return function(*args)
         except Exception as error:
+            if is_programs(error):
+                raise
             count = self._count_failure(callback)
             _log_traceback(callback, logging.INFO)
             if count == 1:
@@ -325,6 +326,8 @@ class CallbackGuard:
         try:
             function(*args)
         except Exception as error:
+            if is_programs(error):
+                raise
             _log_traceback(callback, policy.level)
             if policy.rethrow:  # not counted: under another policy, later, it would be skipped silently
                 return error
@@ -344,7 +347,7 @@ def _log_traceback(callback: Guarded, level: int) -> None:
 
 
 def _warn_of_first(callback: Guarded, function: object, error: Exception) -> None:
-    with contextlib.suppress(Exception):  # near the limit of recursion, this fails too
+    with OwnFailures():  # near the limit of recursion, this fails too
         # Here, because every Python that an instrumented program starts imports this module.
         with uncut():
             from torchspan._base import source_places

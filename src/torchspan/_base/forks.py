@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 from torchspan._base import import_hooks  # noqa: F401 - below
 from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.by_identity import ByIdentity
 
 L = TypeVar("L")
 
@@ -44,12 +45,12 @@ def renewed(holder: object, name: str, make: Callable[[], L]) -> L:
     return lock
 
 
-_LOCKS: weakref.WeakKeyDictionary[object, dict[str, Callable[[], object]]] = weakref.WeakKeyDictionary()
+_LOCKS: ByIdentity[dict[str, Callable[[], object]]] = ByIdentity()
 
 
 def _renew() -> None:
-    for holder, locks in list(_LOCKS.items()):
-        for name, make in locks.items():
+    for holder in _LOCKS:
+        for name, make in (_LOCKS.get(holder) or {}).items():
             setattr(holder, name, make())
 
 
@@ -61,27 +62,29 @@ def in_each_child(action: Callable[[], object]) -> None:
 
     If `action` is a bound method, it is called as long as its object exists, which this does not keep alive.
     """
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_while_living(action))
+    _register(_IN_EACH_CHILD, action)
 
 
 def before_each_fork(action: Callable[[], object]) -> None:
     """Call `action` before each fork of this process. See `in_each_child`."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=_while_living(action))
+    _register(_BEFORE_EACH_FORK, action)
 
 
-def _while_living(action: Callable[[], object]) -> Callable[[], object]:
-    if not isinstance(action, MethodType):
-        return partial(_RESETTING.attempt, action)
-    method = weakref.WeakMethod(action)
+_References = list[Callable[[], "Callable[[], object] | None"]]
+_BEFORE_EACH_FORK: _References = []
+_IN_EACH_CHILD: _References = []
+"""References to actions, because Python takes no hook back. Those whose objects are gone leave when another one is added."""
 
-    def call_living() -> None:
-        living = method()
-        if living is not None:
-            _RESETTING.attempt(living)
 
-    return call_living
+def _register(references: _References, action: Callable[[], object]) -> None:
+    added = weakref.WeakMethod(action) if isinstance(action, MethodType) else lambda: action
+    references[:] = [*(reference for reference in references if reference() is not None), added]
+
+
+def _run(references: _References) -> None:
+    for action in [reference() for reference in references]:
+        if action is not None:
+            _RESETTING.attempt(action)
 
 
 def held_by_forks(lock: AnyLock, in_child: Callable[[], None] | None = None) -> None:
@@ -172,3 +175,4 @@ def was_cut() -> bool:
 if hasattr(os, "register_at_fork"):
     # What is registered first runs last before a fork. logging and import_hooks hold their locks from then on, which imports need.
     os.register_at_fork(before=_take, after_in_parent=_release_in_parent, after_in_child=_release_in_child)
+    os.register_at_fork(before=partial(_run, _BEFORE_EACH_FORK), after_in_child=partial(_run, _IN_EACH_CHILD))

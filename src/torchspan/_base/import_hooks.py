@@ -57,14 +57,17 @@ class _Waiting:
         self._name = name
         self._action: Action | None = action
         self._undo: Undo | None = None
+        self._is_undone = False
 
     def run(self, *, late: bool) -> None:
         action, self._action = self._action, None
         if action is not None:
             self._undo = action(late)
+            if self._is_undone:  # meanwhile, by another thread
+                self.undo()
 
     def undo(self) -> None:
-        self._action = None
+        self._is_undone, self._action = True, None
         with _LOCK:
             waiting = _WAITING.get(self._name, [])
             if self in waiting:
@@ -80,6 +83,12 @@ class _Waiting:
 # attribute of the specification, `_initializing`, which it sets when the import begins and when it has ended
 # (importlib/_bootstrap.py, `_load_unlocked`).
 _BEING_IMPORTED = "_initializing"
+
+
+def is_imported(name: str) -> bool:
+    """Whether the module `name` can be used: to import it while another thread does so is to wait for that thread."""
+    module = sys.modules.get(name)
+    return module is not None and not _is_being_imported(module)
 
 
 def _is_being_imported(module: ModuleType) -> bool:

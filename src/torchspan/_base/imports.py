@@ -20,7 +20,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType, TracebackType
 from typing import Any
 
-from torchspan._base.boundaries import ErrorBoundary, Failures
+from torchspan._base.boundaries import ErrorBoundary, Failures, is_programs
 from torchspan._base.logs import Log
 
 logger = Log("torchspan")
@@ -72,8 +72,10 @@ class AroundImport:
 def spec_behind(
     finder: object, fullname: str, path: Sequence[str] | None, target: ModuleType | None
 ) -> ModuleSpec | None:
-    """What the finders behind this one in `sys.meta_path` find."""
-    behind = sys.meta_path[sys.meta_path.index(finder) + 1 :]  # type: ignore[arg-type]
+    """What the finders behind this one in `sys.meta_path` find; None where a program has wrapped it, or taken it out."""
+    behind = list(sys.meta_path)
+    while behind and behind.pop(0) is not finder:
+        pass
     found = (other.find_spec(fullname, path, target) for other in behind)
     return next((spec for spec in found if spec is not None), None)
 
@@ -246,7 +248,9 @@ class _Timed:
     def _guarded(function: Callable[..., Any], *args: Any) -> Any:
         try:
             return function(*args)
-        except Exception:  # it would come out of the program's import
+        except Exception as error:  # it would come out of the program's import
+            if is_programs(error):
+                raise
             Failures.total += 1
             logger.debug("torchspan failed to take the time of an import.", exc_info=True)
             return None

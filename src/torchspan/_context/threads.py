@@ -64,7 +64,7 @@ def add(carrier: ContextCarrier) -> None:
     """Propagate the value of `carrier` from now on. A second call does nothing."""
     if carrier in _CarrierState.carriers:
         return
-    with _LOCK:
+    with LOCK:
         if carrier not in _CarrierState.carriers:
             _CarrierState.carriers = (*_CarrierState.carriers, carrier)
         if _CarrierState.replacements is None:
@@ -75,7 +75,7 @@ def remove(carrier: ContextCarrier) -> None:
     """Stop propagating this carrier's value. Values that are under way still arrive. A second call does nothing."""
     if carrier not in _CarrierState.carriers:
         return
-    with _LOCK:
+    with LOCK:
         _CarrierState.carriers = tuple(other for other in _CarrierState.carriers if other is not carrier)
         if _CarrierState.replacements is not None and not _CarrierState.carriers:
             _CarrierState.replacements.undo()
@@ -353,7 +353,7 @@ class _Replacements:
         _late: bool,
     ) -> Undo:
         patches = Patches()
-        with _LOCK:
+        with LOCK:
             for name in names:
                 self._boundary.attempt(
                     patches.replace_shared,
@@ -377,13 +377,14 @@ class _CarrierState:
     """Set while there is a carrier."""
 
 
-_LOCK = threading.RLock()
+LOCK = threading.RLock()
+"""Also held where a carrier decides whether it is needed: each fork takes it, and there is no second lock whose order could differ."""
 
 
 def _forked() -> None:
     _WAITING.clear()  # the threads that were being started are the parent's
-    _LOCK.release()
+    LOCK.release()
 
 
 # A child that another thread forks must not begin with only some of the names replaced.
-held_by_forks(_LOCK, _forked)
+held_by_forks(LOCK, _forked)

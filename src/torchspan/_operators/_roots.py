@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from torchspan import phase, semconv
+from torchspan._base import import_hooks
 from torchspan._base.logs import Log
 from torchspan._base.recorded_operators import OPERATORS, RecordedOperators
 from torchspan._operators._limits import DEPTH, MIN_DURATION_S
@@ -64,7 +64,7 @@ class OperatorRoots:
 
     def prepare(self) -> None:
         """Load the library now, if PyTorch is imported, so that the first root does not wait for it."""
-        if "torch" in sys.modules:
+        if import_hooks.is_imported("torch"):
             self._try()
 
     def lost(self, reason: str) -> int:

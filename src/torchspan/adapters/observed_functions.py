@@ -128,6 +128,10 @@ class CallRecorder:
             observed = call.observed
             self.engine.guard.end(self._CALLS, begun.end, self.engine, observed.exception, observed.return_value)
 
+    def missed(self) -> None:
+        """Count a call that is not recorded, unless it is one of a callback of the user."""
+        self.engine.is_missed()
+
     def fired(self, observer: Any) -> None:
         """Record that an observer fired."""
         self.engine.guard.begin(self._POINTS, self._mark, observer)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from enum import Enum, auto
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -57,6 +58,8 @@ class Engine:
         self.guard = Guard()
         self.active = True
         """False once stopped: wrappers that could not be removed pass straight through."""
+        self.missed = 0
+        """Number of events that the pipeline did not receive because they would have started inside what it writes to."""
         self.run_times = {phase: RunTimes(self.guard) for phase in RUNS}
         """Durations of runs that are not events, by phase."""
         self._at_stop: list[Undo] = []
@@ -142,8 +145,13 @@ class Engine:
         Raises:
             Exception: An exception of a user's callback that its policy rethrows. The event is closed then.
         """
-        if not self.active or self._busy.now:
+        if not self.active:
             return None
+        is_missed = audience is not Audience.SUBSCRIBERS and self.is_missed()
+        if self._busy.now or (is_missed and audience is Audience.PIPELINE):
+            return None
+        if is_missed:
+            audience = Audience.SUBSCRIBERS
         if self._before_next and audience is not Audience.SUBSCRIBERS:
             self._run_before_next()
         opened = self.guard.call(
@@ -165,6 +173,12 @@ class Engine:
         if event.placement.is_current:
             self._current.set(event)
         return event
+
+    def is_missed(self) -> bool:
+        """Whether the pipeline cannot receive an event that it would receive elsewhere. It is counted."""
+        is_missed = self._pipeline.is_inside() and not self._pipeline.is_suppressed()
+        self.missed += is_missed
+        return is_missed
 
     def _begin(self, event: Event, callbacks: Sequence[Subscriber], observers: Sequence[Subscriber]) -> None:
         """Start what runs around the event."""
@@ -273,11 +287,20 @@ class Engine:
             self._busy.now = was_busy
 
     def _leave(self, event: Event, error: BaseException | None) -> None:
-        """Leave the context of the event, and complete it unless it waits for its deferral."""
+        """Leave the context of the event, and conclude it: at once, or before the next event."""
         state: EventState = event.state
         if state.was_here:
             for member, context in reversed(state.members):
                 member.leave(event, context)
+        if state.members and self._pipeline.is_inside():
+            self.before_next_event(partial(self._conclude, event, error))
+        else:
+            self._conclude(event, error)
+
+    def _conclude(self, event: Event, error: BaseException | None) -> None:
+        """Complete the event unless it waits for its deferral."""
+        state: EventState = event.state
+        event.error = error
         if state.deferral is None or error is not None:
             self._complete(event)
         else:
@@ -334,6 +357,7 @@ class Engine:
 
     def flush(self) -> None:
         """Complete all closed events that wait to be completed, without further facts."""
+        self._run_before_next()
         self._waiting.flush()
 
     @staticmethod
@@ -345,6 +369,7 @@ class Engine:
         while members:
             member, context = members.pop()
             member.finish(event, context)
+        event.error = None
 
     # --- errors -----------------------------------------------------------------------------------------------
     def wraps_with(self, code: CodeType) -> None:

@@ -37,13 +37,20 @@ class Pipeline:
     Args:
         is_suppressed: Whether nothing may be emitted here. An event that starts here is for user callbacks and
             observers alone.
+        is_inside: Whether the caller has interrupted what the callbacks write to, in this thread. An event that starts there is for
+            user callbacks and observers alone, and is counted as missed. One that ends there is completed before the next event.
     """
 
     def __init__(
-        self, callbacks: Iterable[Callback] = (), *, is_suppressed: Callable[[], bool] = lambda: False
+        self,
+        callbacks: Iterable[Callback] = (),
+        *,
+        is_suppressed: Callable[[], bool] = lambda: False,
+        is_inside: Callable[[], bool] = lambda: False,
     ) -> None:
         self.callbacks = tuple(callbacks)
         self.is_suppressed = is_suppressed
+        self.is_inside = is_inside
         names = [callback.name for callback in self.callbacks]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -63,14 +63,16 @@ class TargetRate:
 
     def take(self) -> bool:
         """Whether a run is picked now. If so, the next one is due later."""
-        with self._lock:
-            now_s = self.draw()
-            if now_s < self.due:
-                return False
+        now_s = self.draw()
+        if now_s < self.due or not self._lock.acquire(blocking=False):  # one is being picked at this moment
+            return False
+        try:
             owed = (now_s - self._began_s) * self._per_second - self._most_owed
             self._number = max(self._number + 1, float(math.floor(owed)))
             self._draw_moment()
             return True
+        finally:
+            self._lock.release()
 
     def _draw_moment(self) -> None:
         self.due = self._began_s + (self._number + self._uniform()) / self._per_second

@@ -5,77 +5,71 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-
-from torchspan._base.forks import renewed
+from typing import Any
 
 HELD = 8192
 """The most durations that are held before they are summed up."""
+
+Sums = tuple[int, float, float]
+"""The number of runs, and the sum and the maximum of their durations in seconds."""
 
 
 class RunTally:
     """The runs below one span: their number, and the sum and the maximum of their durations in seconds.
 
-    To hold a duration is one step of the interpreter and needs no lock. `write` receives the totals whenever the number of runs has
-    doubled, so in between the written totals lag by at most a factor of two. `close` writes the rest.
+    To hold a duration is one step of the interpreter and needs no lock. So is everything else that a run does here: a run may be
+    in a finalizer or a signal handler that has interrupted the span itself, in a lock of its own. So `write` is called by `close`,
+    that is, where the span ends.
+
+    Args:
+        write: Receives number, sum and maximum.
+        is_closed: Whether `close` will be called. Otherwise the sums are written whenever the number of runs has doubled.
 
     Attributes:
-        write: Receives number, sum and maximum. Called by one thread at a time.
-        durations_s: Those that are held. When there are `due` of them, the totals are due to be written.
+        durations_s: Those that are held, and the sums of earlier ones. When there are `due` of them, they are due to be summed up.
         is_open: Whether the span has not ended.
         until_s: The address of an object -> the `time.perf_counter` until which its runs are counted here
             without another decision. A later object at the address may inherit at most the time.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_lock",
-        "_write",
-        "count",
-        "due",
-        "durations_s",
-        "is_open",
-        "longest_s",
-        "total_s",
-        "until_s",
-    )
+    __slots__ = ("_is_closed", "_summing", "_write", "due", "durations_s", "is_open", "until_s")
 
-    def __init__(self, write: Callable[[int, float, float], None]) -> None:
+    def __init__(self, write: Callable[[int, float, float], None], *, is_closed: bool = True) -> None:
         self.is_open = True
         self.until_s: dict[int, float] = {}
-        self.count = 0
-        self.total_s = 0.0
-        self.longest_s = 0.0
+        self.durations_s: list[Any] = []
+        self.due = HELD if is_closed else 1
         self._write = write
-        self.durations_s: list[float] = []
-        self.due = 1
-        # Reentrant: the end of a span may be reached wherever Python collects garbage.
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._is_closed = is_closed
+        self._summing = threading.Lock()  # nobody waits for it
 
     def add(self, duration_s: float) -> bool:
-        """Count one run. Returns whether the totals are due to be written (`sum_up`)."""
+        """Count one run. Returns whether what is held is due to be summed up (`sum_up`)."""
         self.durations_s.append(duration_s)
         return len(self.durations_s) >= self.due
 
     def sum_up(self) -> None:
-        """Write the totals, unless another thread is doing so. What is held then stays for the next call."""
-        if self._lock.acquire(blocking=False):
+        """Hold one sum in place of the durations, unless that is being done already. They then stay for the next call."""
+        if self._summing.acquire(blocking=False):
             try:
-                self._sum_up()
+                held = self.durations_s[:]
+                sums = _sums(held)
+                self.durations_s[: len(held)] = [sums]  # one step: nothing is missing, or there twice, at any moment
+                if not self._is_closed:
+                    self.due = min(1 + sums[0], HELD)
+                    self._write(*sums)
             finally:
-                self._lock.release()
+                self._summing.release()
 
     def close(self) -> None:
-        """Write the totals of all runs that have been counted: the span ends."""
+        """Write the sums of all runs that have been counted: the span ends."""
         self.is_open = False
-        with self._lock:
-            self._sum_up()
+        if self.durations_s:
+            self._write(*_sums(self.durations_s[:]))
 
-    def _sum_up(self) -> None:
-        durations_s = self.durations_s[:]
-        del self.durations_s[: len(durations_s)]
-        if durations_s:
-            self.count += len(durations_s)
-            self.total_s += sum(durations_s)
-            self.longest_s = max([self.longest_s, *durations_s])
-            self.due = min(self.count, HELD)
-            self._write(self.count, self.total_s, self.longest_s)
+
+def _sums(held: list[Any]) -> Sums:
+    """The sums of what is held: durations, which begin with the sums of earlier ones if there are any."""
+    count, total_s, longest_s = held[0] if isinstance(held[0], tuple) else (0, 0.0, 0.0)
+    durations_s = held[1:] if count else held
+    return count + len(durations_s), total_s + sum(durations_s), max([longest_s, *durations_s])

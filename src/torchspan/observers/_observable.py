@@ -138,6 +138,8 @@ class ObservableSite:
             kwargs: The keyword arguments of the call.
             resumes: Whether the body of the function is left and entered again.
         """
+        if REGISTRY.busy.now and RECORDING.recorder is not None:
+            RECORDING.recorder.missed()
         if not self.is_observed or REGISTRY.busy.now or _dynamo_safety.is_symbolic((*args, *kwargs.values())):
             return None
         call = ObservedCall(self, args, kwargs, resumes=resumes)
@@ -189,6 +191,7 @@ class ObservedCall:
                 self._notify(self.site.post)
         finally:
             self._end(error, result)
+        del self.observed  # the exception's traceback refers to this object: a circle would keep the arguments
 
     def _end(self, error: BaseException | None, result: Any) -> None:
         self.observed.ended(error, result)

@@ -15,7 +15,6 @@ import pickle
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import ModuleType
@@ -28,6 +27,7 @@ from opentelemetry.trace import Span
 
 from torchspan._base import reading
 from torchspan._base.boundaries import ErrorBoundary, failed
+from torchspan._base.by_identity import ByIdentity
 from torchspan._base.exits import NOT_TAKEN, Patience
 from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import Undo
@@ -113,7 +113,7 @@ class LivenessTable:
 
     def __init__(self, ends: SpanEnds) -> None:
         self._ends = ends
-        self._of: weakref.WeakKeyDictionary[Span, Liveness] = weakref.WeakKeyDictionary()
+        self._of: ByIdentity[Liveness] = ByIdentity()
         self._lock = renewed(self, "_lock", threading.RLock)
 
     def of(self, span: Span) -> Liveness | None:
@@ -125,12 +125,12 @@ class LivenessTable:
             if liveness is None:
                 liveness = self._of[span] = Liveness.new()
                 if not self._ends.watch(span, self._end):
-                    del self._of[span]
+                    self._of.pop(span)
                     return None
             return liveness
 
     def _end(self, span: Span) -> None:
-        liveness = self._of.pop(span, None)
+        liveness = self._of.pop(span)
         if liveness is not None:
             liveness.end()
 

@@ -368,6 +368,8 @@ class DroppedReason:
     """A sampler other than torchspan's refused a span with `torchspan.keep`, which torchspan's always accepts."""
     PAUSED = "paused"
     """Writing spans had failed 3 times in a row, so torchspan paused it. The log has the cause."""
+    INSIDE = "inside"
+    """The work began in a finalizer, a signal handler or a processor, inside what writes spans and metrics, which cannot be entered twice."""
     RING = "ring"
     """The operators of a thread came faster than they were read. The newest were dropped, also those for the table."""
     LATE = "late"
@@ -384,6 +386,7 @@ DROPPED_REASON = Attribute(
         DroppedReason.RANK,
         DroppedReason.SAMPLER,
         DroppedReason.PAUSED,
+        DroppedReason.INSIDE,
         DroppedReason.RING,
         DroppedReason.LATE,
     ),

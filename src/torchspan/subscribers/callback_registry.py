@@ -283,7 +283,8 @@ class Registry(Sources):
 def _runs(entry: Entry, tree: Tree | None, countdown: Countdown) -> bool:
     """Whether an entry runs for an event that is not sampled event by event."""
     if entry.should_run is not None:
-        return bool(entry.guard.call(entry.guarded, entry.should_run))
+        answer = entry.guard.call(entry.guarded, entry.should_run)
+        return entry.guard.call(entry.guarded, bool, answer) is True  # a tensor may have no truth value
     return not entry.is_sampled or (tree is not None and tree.includes(entry, countdown))
 
 

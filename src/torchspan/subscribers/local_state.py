@@ -7,14 +7,12 @@ context variable. Tasks and `asyncio.to_thread` copy it by themselves, and `_con
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchspan import _dynamo_safety
-from torchspan._base.forks import held_by_forks
 from torchspan._context import threads
 from torchspan.subscribers.checks import check_bool, check_callable
 
@@ -128,7 +126,7 @@ class StateCarrier(threads.ContextCarrier):
     # --- when it is needed --------------------------------------------------------------------------------------
     def set_registered(self, are_registered: bool) -> None:
         """Take note whether callbacks are registered for any piece of work."""
-        with _LOCK:
+        with threads.LOCK:
             self._are_registered = are_registered
             self._update()
 
@@ -136,7 +134,7 @@ class StateCarrier(threads.ContextCarrier):
         """Take note whether callbacks are disabled in the current context."""
         if is_disabled == (self._mark.get() is not None):
             return
-        with _LOCK:
+        with threads.LOCK:
             mark = _Mark() if is_disabled else None
             self._mark.set(mark)
             if mark is not None:
@@ -145,11 +143,6 @@ class StateCarrier(threads.ContextCarrier):
 
     def _update(self) -> None:
         (threads.add if self._are_registered or self._marks else threads.remove)(self)
-
-
-_LOCK = threading.RLock()
-
-held_by_forks(_LOCK)
 
 
 CARRIER = StateCarrier(RecordFunctionTLS(), get_record_function_tls, set_record_function_tls)

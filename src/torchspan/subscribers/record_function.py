@@ -237,7 +237,7 @@ class RecordFunction:
         if self._inputs is None:
             self._inputs = ()
         busy = self._registry.busy
-        busy.now = True
+        was_busy, busy.now = busy.now, True
         try:
             for entry in self._entries:
                 context = entry.begin(self)
@@ -248,7 +248,7 @@ class RecordFunction:
             self._finish(interrupt)
             raise
         finally:
-            busy.now = False
+            busy.now = was_busy
             self._let_inputs_go()
 
     def _let_inputs_go(self) -> None:

@@ -21,6 +21,9 @@ class Recorder(Protocol):
     def end(self, call: Any, begun: Any) -> None:
         """The call has ended."""
 
+    def missed(self) -> None:
+        """A call does not begin, because this thread is inside a callback, or inside what records another one."""
+
     def fired(self, observer: Any) -> None:
         """An observer that is not part of a function's pair has fired."""
 

@@ -176,7 +176,7 @@ class _Captures:
     """A span processor that hands each span that ends to the captured traces of the moment."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._lists: tuple[list[_Ended], ...] = ()
 
     def add(self, spans: list[_Ended]) -> None:
@@ -216,7 +216,7 @@ class _Captures:
 
 
 _providers: weakref.WeakKeyDictionary[Any, _Captures] = weakref.WeakKeyDictionary()
-_providers_lock = threading.Lock()
+_providers_lock = threading.RLock()
 
 
 def _captures_of(provider: Any) -> _Captures:

@@ -17,7 +17,7 @@ _networks: weakref.WeakKeyDictionary[Any, Reference] = weakref.WeakKeyDictionary
 _engines: dict[str, Reference] = {}
 _stored: set[str] = set()
 """Engines that the folder has: they are not written again."""
-_lock = renewed(sys.modules[__name__], "_lock", threading.Lock)
+_lock = renewed(sys.modules[__name__], "_lock", threading.RLock)
 _folder: EngineFolder | None = None
 
 

@@ -19,7 +19,7 @@ from torchspan.testing._stand_in_errors import TooLateError
 
 _MISSING = object()
 _TENSORRT = ("tensorrt", "tensorrt_rtx")
-_lock = threading.Lock()
+_lock = threading.RLock()
 _is_on = False
 
 applied: dict[str, Any] = {}

@@ -7,7 +7,7 @@ from torchspan.writer._heartbeats import Heartbeats
 from torchspan.writer._memory import Sampler, memory_callbacks
 from torchspan.writer._metric_writer import MetricWriter
 from torchspan.writer._notes import CurrentSpanNotes
-from torchspan.writer._parents import SpanParents, is_suppressed
+from torchspan.writer._parents import SpanParents, is_inside_output, is_suppressed
 from torchspan.writer._progress import ProgressWriter
 from torchspan.writer._selected_ranks import SelectedRanks
 from torchspan.writer._span_writer import SpanWriter
@@ -24,6 +24,7 @@ __all__ = [
     "SpanWriter",
     "enrich_callback",
     "event_signals",
+    "is_inside_output",
     "is_suppressed",
     "memory_callbacks",
 ]

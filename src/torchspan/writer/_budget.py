@@ -7,13 +7,11 @@ counts as a trace of its own, so request 100 of a server is recorded like reques
 
 from __future__ import annotations
 
-import threading
+import contextlib
 from collections import OrderedDict
 from collections.abc import Hashable
 
 from opentelemetry.trace import SpanContext
-
-from torchspan._base.forks import renewed
 
 SPANS_PER_TRACE = 2000
 """Maximum number of torchspan's spans in one trace."""
@@ -31,6 +29,8 @@ def limited_by(context: SpanContext) -> Hashable:
 class Budget:
     """Counts spans by trace, in this process.
 
+    It has no lock: a finalizer or a signal handler may interrupt it anywhere. If threads race, a trace may have one span more.
+
     A phase has spans until its share (`Phase.room`) of the trace's budget is used. Details have a small share, which leaves
     spans for more important work.
     """
@@ -38,25 +38,24 @@ class Budget:
     def __init__(self, spans: int = SPANS_PER_TRACE) -> None:
         self._spans = spans
         self._used: OrderedDict[Hashable, int] = OrderedDict()
-        self._lock = renewed(self, "_lock", threading.Lock)
         self.refused = 0
         """Number of spans over the limit."""
 
     def take(self, trace: Hashable, room: float) -> bool:
         """Count one more span of the trace, if a phase with this share may have it. Returns whether it may."""
-        with self._lock:
-            used = self._used.get(trace, 0)
-            if used >= int(self._spans * room):
-                self.refused += 1
-                return False
-            self._used[trace] = used + 1
+        used = self._used.get(trace, 0)
+        if used >= int(self._spans * room):
+            self.refused += 1
+            return False
+        self._used[trace] = used + 1
+        with contextlib.suppress(KeyError):  # another thread has just forgotten it
             self._used.move_to_end(trace)
             if len(self._used) > TRACES:
                 self._used.popitem(last=False)
-            return True
+        return True
 
     def give_back(self, trace: Hashable) -> None:
         """Subtract a counted span that records nothing."""
-        with self._lock:
-            if self._used.get(trace):
-                self._used[trace] -= 1
+        used = self._used.get(trace)
+        if used:
+            self._used[trace] = used - 1

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import weakref
-
-from opentelemetry.trace import Span, get_current_span
+from opentelemetry.trace import get_current_span
 
 from torchspan import semconv
+from torchspan._base.by_identity import ByIdentity
 from torchspan.engine import Event, Occurrence, Surroundings
 from torchspan.writer._parents import SpanParents
 
@@ -20,7 +19,7 @@ class Folding:
 
     def __init__(self, parents: SpanParents) -> None:
         self._parents = parents
-        self._outside: weakref.WeakKeyDictionary[Span, int] = weakref.WeakKeyDictionary()
+        self._outside: ByIdentity[int] = ByIdentity()
 
     def fold(self, event: Event, raised: Occurrence | None) -> None:
         """Fold an event that has ended.
@@ -67,8 +66,8 @@ class Folding:
         """Count the event on the user's span, because no event is around it."""
         span = get_current_span()
         if span.is_recording():
-            self._outside[span] = self._outside.get(span, 0) + 1
-            span.set_attributes(semconv.emitted({semconv.FOLDED: self._outside[span]}))
+            self._outside[span] = folded = (self._outside.get(span) or 0) + 1
+            span.set_attributes(semconv.emitted({semconv.FOLDED: folded}))
 
 
 def _seconds(event: Event) -> float:

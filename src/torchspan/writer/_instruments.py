@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from torchspan import semconv
 from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.forks import in_each_child, renewed
+from torchspan._base.forks import in_each_child
 from torchspan._version import __version__
 from torchspan.semconv import METRICS, Metric
 from torchspan.writer._private_sdk import export_measurements, forget_measurements
@@ -46,8 +46,8 @@ class Instruments:
         self._meter: Any = provider.get_meter(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL)
         self._writers: dict[MetricWriter, None] = {}
         """A set in the order of attachment. Threads that attach one writer at once leave it here once."""
-        self._values: dict[tuple[Metric, str], set[str]] = {}
-        self._lock = renewed(self, "_lock", threading.Lock)
+        self._values: dict[tuple[Metric, str], tuple[set[str], Iterator[int]]] = {}
+        """The values of an attribute, and the room that is left for others."""
         self._instruments = {metric: self._make(metric) for metric in METRICS}
 
     def _make(self, metric: Metric) -> Any:
@@ -94,13 +94,10 @@ class Instruments:
         return attributes
 
     def _is_kept(self, metric: Metric, key: str, value: str) -> bool:
-        values = self._values.setdefault((metric, key), set())
-        if value in values:
-            return True
-        with self._lock:  # several threads together must not exceed the limit
-            if len(values) < VALUES_LIMIT:
-                values.add(value)
-            return value in values
+        values, room = self._values.setdefault((metric, key), (set(), iter(range(VALUES_LIMIT))))
+        if value not in values and next(room, None) is not None:  # one step: threads do not exceed the limit together
+            values.add(value)
+        return value in values
 
     def export(self) -> None:
         """Export torchspan's measurements now, without those of the program."""
@@ -154,7 +151,7 @@ _ALL: weakref.WeakSet[Instruments] = weakref.WeakSet()
 class _InstrumentsLock:
     """One lock per process. A forked child gets a new one, because the thread that held it may not exist there."""
 
-    one = threading.Lock()
+    one = threading.RLock()
 
 
 def instruments_of(provider: MeterProvider) -> Instruments:
@@ -173,7 +170,7 @@ _FORKED = ErrorBoundary(
 
 
 def _start_process() -> None:
-    _InstrumentsLock.one = threading.Lock()
+    _InstrumentsLock.one = threading.RLock()
     for instruments in list(_ALL):
         _FORKED.attempt(instruments.start_process)
 

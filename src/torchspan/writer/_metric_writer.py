@@ -35,6 +35,7 @@ from torchspan.semconv.measures import (
     Size,
 )
 from torchspan.writer._instruments import OUTSIDE, Instruments, instruments_of
+from torchspan.writer._parents import is_inside_output
 
 # --- measurements of events -----------------------------------------------------------------------------------------
 Facts = Mapping[str, Any]
@@ -199,7 +200,7 @@ class MetricWriter:
         is_read = instruments is not None
         for metric, times in self._runs:
             if is_read != times.is_collected and not self._closed:
-                times.want(partial(self._collect_runs_of, metric, times, AT_ONCE) if is_read else None)
+                times.want(partial(self._collect_due, metric, times) if is_read else None)
         return instruments
 
     def _is_read_by_none(self, provider: MeterProvider) -> bool:
@@ -241,11 +242,18 @@ class MetricWriter:
                 record(duration_s)
             time.sleep(0)  # releases the interpreter's lock, for which a run would otherwise wait 5 ms
 
+    def _collect_due(self, metric: Metric, times: RunTimes) -> None:
+        """Called by a run, which may be in a finalizer or a signal handler: the next run tries again."""
+        if not is_inside_output(2):
+            self._collect_runs_of(metric, times, AT_ONCE)
+
     def _collect_counts(self) -> None:
         instruments = self._instruments
         if instruments is None:
             return
-        with self._lock:  # readers collect on separate threads
+        if not self._lock.acquire(blocking=False):  # another reader is collecting them, or this has interrupted it
+            return
+        try:
             for index, (metric, facts, count) in enumerate(self._counters):
                 now = count()
                 if now > self._counted[index]:
@@ -253,6 +261,8 @@ class MetricWriter:
                     self._counted[index] = now
             for metric, number, facts in self._gathered():
                 instruments.write(metric, number, facts)
+        finally:
+            self._lock.release()
 
     # --- events -----------------------------------------------------------------------------------------------
     def _start(self, _event: Event) -> None:

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import time
-import weakref
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from opentelemetry import context as context_api
 from opentelemetry import trace
-from opentelemetry.trace import Span
 
 from torchspan import semconv
+from torchspan._base.by_identity import ByIdentity
 from torchspan._files import withheld
 from torchspan.engine import Attributes, Occurrence
 from torchspan.engine.event import NOTES_LIMIT
@@ -30,7 +29,7 @@ class CurrentSpanNotes:
 
     def __init__(self, signals: EventSignals | None = None) -> None:
         self._signals = signals or EventSignals()
-        self._added: weakref.WeakKeyDictionary[Span, Counter[str]] = weakref.WeakKeyDictionary()
+        self._added: ByIdentity[Counter[str]] = ByIdentity()
 
     def add(self, name: str, attributes: Attributes) -> None:
         """Record something that happens now, if the current span records and instrumentation is not suppressed."""

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Hashable
+from types import FrameType
 from typing import Any
 
 from opentelemetry import context as context_api
@@ -14,19 +14,37 @@ from opentelemetry import trace
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Span
 
-from torchspan._base.forks import renewed
+from torchspan._base.by_identity import ByIdentity
 from torchspan._context.span_ends import SpanEnds
 from torchspan.engine.run_tally import RunTally
 from torchspan.engine.runs import Parent, Surroundings
 from torchspan.phase import Folded, Phase
 from torchspan.writer._budget import limited_by
 
-_lock = renewed(sys.modules[__name__], "_lock", threading.Lock)
-
 
 def is_suppressed() -> bool:
     """Whether nothing may be emitted here (`opentelemetry.instrumentation.utils.suppress_instrumentation`)."""
     return not is_instrumentation_enabled()
+
+
+_OUTPUT = ("opentelemetry.sdk.", "torchspan.writer.")
+
+
+def is_inside_output(skipped: int = 1) -> bool:
+    """Whether the caller has interrupted, in this thread, what writes spans and metrics, as a finalizer or a signal handler does.
+
+    The SDK may then hold the lock of a span, an instrument, a processor or an exporter, none of which can be taken twice.
+
+    Args:
+        skipped: The frames of the caller itself.
+    """
+    frame: FrameType | None = sys._getframe(skipped)
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        if type(name) is str and name.startswith(_OUTPUT):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class SpanParents:
@@ -39,7 +57,7 @@ class SpanParents:
     def __init__(self, ends: SpanEnds | None = None) -> None:
         self.context = context_api.get_current
         self._ends = ends or SpanEnds()
-        self._known: weakref.WeakKeyDictionary[Span, RecordingSpan] = weakref.WeakKeyDictionary()
+        self._known: ByIdentity[RecordingSpan] = ByIdentity()
 
     def look(self, context: Any) -> Parent | Surroundings:
         """See `torchspan.engine.runs.ParentProbe`. A span of this process that has ended surrounds nothing."""
@@ -56,29 +74,32 @@ class SpanParents:
         """The object kept for a recording span: the same one while the span lives."""
         recording = self._known.get(span)
         if recording is None:
-            with _lock:
-                recording = self._known.get(span)
-                if recording is None:
-                    recording = self._known[span] = RecordingSpan(span)
-                    self._ends.watch(span, self._ended)
+            made = RecordingSpan(span)
+            recording = self._known.setdefault(span, made)
+            if recording is made:
+                made.is_watched = self._ends.watch(span, self._ended)
         return recording
 
     def close(self) -> None:
         """Write all counts now, and stop watching the ends of spans."""
-        for recording in list(self._known.values()):
-            recording.close()
+        for span in self._known:
+            self._ended(span)
         self._ends.close()
 
     def _ended(self, span: Span) -> None:
-        recording = self._known.pop(span, None)
+        recording = self._known.pop(span)
         if recording is not None:
             recording.close()
 
 
 class RecordingSpan:
-    """The `Parent` for a recording span. It does not keep the span alive."""
+    """The `Parent` for a recording span. It does not keep the span alive.
+
+    is_watched: whether its end is reported.
+    """
 
     def __init__(self, span: Span) -> None:
+        self.is_watched = True
         self._span = weakref.ref(span)
         self._trace = limited_by(span.get_span_context())
         self._tallies: dict[Phase, RunTally] = {}
@@ -92,7 +113,7 @@ class RecordingSpan:
         """Counts runs of `phase` on the span: number, sum and maximum under the phase's own keys."""
         tally = self._tallies.get(phase)
         if tally is None:
-            tally = self._tallies.setdefault(phase, RunTally(self._writing(phase)))
+            tally = self._tallies.setdefault(phase, RunTally(self._writing(phase), is_closed=self.is_watched))
         return tally
 
     def _writing(self, phase: Phase) -> Callable[[int, float, float], None]:

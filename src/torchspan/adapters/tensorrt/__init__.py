@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import ModuleType
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base.forks import renewed
 from torchspan._base.patching import Patches
 from torchspan._base.reading import is_a
 from torchspan.adapters.engine_runs import wrap_run
@@ -128,13 +126,9 @@ class _Once:
 
     def __init__(self, action: Undo) -> None:
         self._action: Undo | None = action
-        self._lock = renewed(self, "_lock", threading.Lock)
 
     def __call__(self) -> None:
-        if self._action is None:
-            return
-        with self._lock:
-            action, self._action = self._action, None
+        action, self._action = self._action, None  # nothing is called in between: one thread gets it
         if action is not None:
             action()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchspan import _dynamo_safety
-from torchspan._base.boundaries import Failures, log_failure
+from torchspan._base.boundaries import Failures, is_programs, log_failure
 from torchspan.inputs.observed.observations import ModuleCall, ObservedCalls
 from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
 from torchspan.inputs.observed.trees import Reader, SymbolicCallError, TooManyLeavesError
@@ -62,7 +62,9 @@ class ModuleRecorder:
             self._observations.skipped("unfit")
         except TooManyLeavesError:
             self._observations.skipped("too_large")
-        except Exception:
+        except Exception as error:
+            if is_programs(error):
+                raise
             self._failed()
         del self._thread.begun[:-_OPEN_LIMIT]  # those that a KeyboardInterrupt left open
         self._thread.begun.append(_Begun(call, id(sys.exc_info()[1])))
@@ -80,7 +82,9 @@ class ModuleRecorder:
                 self._observations.skipped("failed")
             else:
                 self._observations.ended(call)
-        except Exception:
+        except Exception as error:
+            if is_programs(error):
+                raise
             self._failed()
 
     def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModuleCall:

@@ -17,7 +17,7 @@ from operator import length_hint
 from typing import Any, Protocol
 
 from torchspan import _dynamo_safety
-from torchspan._base.boundaries import Failures, log_failure
+from torchspan._base.boundaries import Failures, is_programs, log_failure
 from torchspan._base.forks import renewed
 from torchspan.inputs.observed.leaves import Path, TensorShape
 from torchspan.inputs.observed.observations import SHAPES_LIMIT
@@ -144,7 +144,9 @@ class Traffic:
                 self._sample(shape, is_new=False)
         except (SymbolicCallError, UnfitCallError, TooManyLeavesError):
             return
-        except Exception:
+        except Exception as error:
+            if is_programs(error):
+                raise
             self._failed()
 
     def _key_below_modes(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
@@ -235,7 +237,9 @@ class Traffic:
         for follower in self._followers:
             try:
                 action = follower.new_shape(shape)
-            except Exception:
+            except Exception as error:
+                if is_programs(error):
+                    raise
                 self._failed()
                 continue
             if action is not None:
