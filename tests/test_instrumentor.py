@@ -24,6 +24,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 import torchspan
 import torchspan._bridge  # so that it can be replaced
+from support import child
 from support.own_failures import consequences
 from torchspan import TorchspanInstrumentor, instrumentor
 from torchspan._server_span import ServerSpans
@@ -40,6 +41,7 @@ from torchspan._settings.kinds import (
     Whole,
 )
 from torchspan.adapters import export
+from torchspan.engine import RUNNING
 from torchspan.exceptions import ConfigurationError
 
 
@@ -459,3 +461,61 @@ def test_spans_below_a_server_span_are_recognized_also_if_the_provider_has_no_ha
         assert server_spans.is_around()
     stop()
     assert provider._active_span_processor._span_processors == (server_spans.processor,)
+
+
+def test_a_call_that_is_refused_leaves_on_what_another_one_has_enabled(monkeypatch):
+    def refuse():
+        raise torchspan.testing.WithoutGpuError("torch_tensorrt is imported")
+
+    instrumentor.resume()
+    monkeypatch.setattr(torchspan.testing, "without_gpu", refuse)
+    with pytest.raises(torchspan.testing.WithoutGpuError):
+        torchspan.instrument(without_gpu=True)
+    assert TorchspanInstrumentor().is_instrumented_by_opentelemetry
+
+
+def test_what_is_disabled_while_a_library_is_hooked_is_off_when_that_has_ended(monkeypatch):
+    hooking, disabled = threading.Event(), threading.Event()
+    hook = torchspan._bridge.Bridge.hook
+
+    def waits(bridge, library, *, late):
+        hooking.set()
+        assert disabled.wait(60)
+        hook(bridge, library, late=late)
+
+    monkeypatch.setattr(instrumentor, "when_imported", lambda _name, _action: lambda: None)
+    torchspan.instrument()
+    monkeypatch.setattr(torchspan._bridge.Bridge, "hook", waits)
+    arrivals = TorchspanInstrumentor._arrivals
+    thread = threading.Thread(target=arrivals.hook, args=("torchspan.observers", False))
+    thread.start()
+    assert hooking.wait(60)
+    torchspan.uninstrument()
+    disabled.set()
+    thread.join(60)
+    assert RUNNING.engine is None
+
+
+def test_torchspan_does_not_wait_for_an_import_that_waits_for_it(tmp_path):
+    (tmp_path / "torch.py").write_text("import time\ntime.sleep(2)\n", encoding="utf-8")
+
+    def program():
+        import faulthandler
+        import sys
+        import threading
+        import time
+
+        import torchspan
+
+        faulthandler.dump_traceback_later(60, exit=True)
+        torchspan.instrument()
+        thread = threading.Thread(target=__import__, args=("torch",))
+        thread.start()
+        while "torch" not in sys.modules:
+            time.sleep(0.001)
+        time.sleep(0.2)
+        made = torchspan.operators.__name__
+        thread.join()
+        return made
+
+    assert child.run(program, folder=tmp_path, path=[tmp_path], timeout=120).value == "operators"

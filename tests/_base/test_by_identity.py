@@ -82,3 +82,20 @@ sys.kept = [by_identity, first, table]  # so Python empties both modules at its 
 def test_an_object_that_goes_when_the_interpreter_has_emptied_the_module_prints_nothing():
     done = subprocess.run([sys.executable, "-c", SHUTDOWN], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_no_code_of_python_runs_when_an_object_is_freed():
+    remembered, ran = ByIdentity(), []
+    thing = Thing()
+    remembered[thing] = "value"
+    sys.setprofile(lambda frame, event, _argument: ran.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        del thing
+    finally:
+        sys.setprofile(None)
+    assert (ran, len(remembered)) == ([], 0)  # a signal handler that Python runs there could not end the program
+
+
+def test_of_two_values_that_are_set_the_first_one_stays():
+    remembered, thing = ByIdentity(), Thing()
+    assert [remembered.setdefault(thing, "first"), remembered.setdefault(thing, "second")] == ["first", "first"]

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is logged of failures, and what is kept of them."""
 
+import contextlib
 import itertools
 import logging
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 import torchspan
 from torchspan._base import by_identity, errors
-from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.boundaries import ErrorBoundary, rethrow
 from torchspan._base.errors import (
     FAILED,
     NAME_LENGTH_LIMIT,
@@ -316,3 +318,18 @@ def test_a_guard_of_callbacks_keeps_a_number_and_no_names(unlogged):
 
 def test_the_name_of_a_callback_has_a_bound():
     assert len(Guarded("x" * NAMES).name) == NAME_LENGTH_LIMIT
+
+
+def test_what_a_callback_had_raised_in_the_program_says_nothing_about_a_later_failure():
+    for _ in range(100):
+        with contextlib.suppress(ValueError):
+            rethrow(ValueError("the user's"))
+        assert Guard().call("a later one, at the address of the first", fails) is None
+
+
+def test_a_failure_of_a_callback_that_knows_the_frame_around_it_stays_there(unlogged):
+    def fails_with_its_caller():
+        caller = sys._getframe(1)
+        raise ValueError(caller)
+
+    assert CallbackGuard().begin(Guarded("work"), fails_with_its_caller) is FAILED

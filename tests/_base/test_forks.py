@@ -15,6 +15,7 @@ import weakref
 import pytest
 import wrapt
 
+from support import child
 from support.forked import held_elsewhere, in_forked_child
 from torchspan._base import forks, import_hooks
 from torchspan._base.errors import CallbackGuard, Guard, Guarded
@@ -181,3 +182,46 @@ def test_an_import_that_a_fork_waits_for_may_take_a_lock_that_forks_hold(monkeyp
     assert in_forked_child(lock.locked) == "False"
     thread.join()
     assert (taken, lock.locked()) == ([True], False)
+
+
+def test_what_is_registered_for_forks_goes_with_its_object():
+    class Resetting:
+        def reset(self):
+            pass
+
+    before = len(forks._IN_EACH_CHILD)
+    for _ in range(100):
+        forks.in_each_child(Resetting().reset)
+    gc.collect()
+    forks.in_each_child(Resetting().reset)
+    assert len(forks._IN_EACH_CHILD) <= before + 1
+
+
+def test_forks_and_thread_local_callbacks_do_not_wait_for_each_other(tmp_path):
+    def program():
+        import faulthandler
+        import os
+        import threading
+
+        from torchspan import callbacks
+
+        faulthandler.dump_traceback_later(60, exit=True)
+        over = threading.Event()
+
+        def toggle():
+            while not over.is_set():
+                with callbacks.DisableRecordFunctionGuard():
+                    pass
+
+        thread = threading.Thread(target=toggle)
+        thread.start()
+        for _ in range(100):
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0)
+            os.waitpid(pid, 0)
+        over.set()
+        thread.join()
+        return "ended"
+
+    assert child.run(program, folder=tmp_path, timeout=120, measured=False).value == "ended"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Around the body of a module: the times of imports, and that the imports stay what they are."""
 
+import contextlib
 import importlib
 import importlib.util
 import sys
@@ -334,3 +335,16 @@ def test_an_import_that_fails_counts_as_time_and_has_no_error(series):
         series.take("watched_library.lazy.a", 150, "1 / 0")
     (failed,) = series.reported
     assert (failed.end_ns - failed.start_ns, failed.error) == (150 * MS, None)
+
+
+@pytest.mark.parametrize("part", ["wrapped", "taken out"])
+def test_a_program_that_wraps_the_finders_or_takes_them_out_imports_as_before(modules, monkeypatch, part):
+    finder = AroundImport({})
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    finder.install()
+    others = [each for each in sys.meta_path if each is not finder]
+    wrapper = SimpleNamespace(find_spec=finder.find_spec)
+    sys.meta_path[:] = [wrapper, *others] if part == "wrapped" else others
+    finder.around = lambda _name: contextlib.nullcontext
+    assert finder.find_spec("json.tool", None) is None
+    assert importlib.util.find_spec("json.tool") is not None

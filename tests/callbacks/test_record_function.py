@@ -731,3 +731,20 @@ def test_a_range_without_callbacks_is_not_active(seen):
     record.set_outputs(1)
     record.end()
     assert seen == []
+
+
+def test_a_range_that_begins_inside_a_callback_leaves_the_callback_protected():
+    called, waiting = [], []
+
+    def start(record):
+        called.append(record.name)
+        if waiting:
+            waiting.pop().before("inner")
+            with record_function("fired inside the callback"):
+                pass
+
+    add_global_callback(RecordFunctionCallback(start=start))
+    waiting.append(RecordFunction())
+    with record_function("outer"):
+        pass
+    assert called == ["outer", "inner"]

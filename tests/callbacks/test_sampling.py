@@ -373,3 +373,19 @@ def test_per_root_a_removed_callback_leaves_no_trace(seen):
     callbacks.remove_callback(handle)
     assert REGISTRY.tree() == (None, False)
     assert trees(seen, 3) == [[]] * 3
+
+
+class WithoutTruth:
+    """As a tensor of two elements."""
+
+    def __bool__(self):
+        raise RuntimeError("ambiguous")
+
+
+def test_a_should_run_without_a_truth_value_is_a_no_for_its_own_callback_alone(seen):
+    add_global_callback(RecordFunctionCallback(lambda _record: seen.append("bad"), should_run=WithoutTruth))
+    add_global_callback(RecordFunctionCallback(lambda _record: seen.append("good")))
+    for _ in range(6):
+        step()
+    RecordFunction()
+    assert seen == ["good"] * 6
