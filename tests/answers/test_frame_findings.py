@@ -3,7 +3,10 @@
 
 import pytest
 
+from support.recording import Recording
+from torchspan import answers
 from torchspan import semconv as s
+from torchspan.probes.describe import recompiles
 
 FORWARD = {s.CODE_FUNCTION: "forward", s.COMPILE_ID: "0/0", s.FRAME_OUTCOME: "compiled"}
 SIZE = "tensor 'x' size mismatch at index 0. expected 4, actual 7"
@@ -73,17 +76,47 @@ def broke(kind, **more):
             "size of global shop.tables.prices[?], axis 0 (4, then 7): torch.compile(dynamic=True)",
         ),
         (
-            "size",
+            "parameter",
             "tensor 'head._parameters[?]' size mismatch at index 0. expected 4, actual 7",
             "size of head._parameters[?], axis 0 (4, then 7): torch._dynamo.config.force_parameter_static_shapes=False",
         ),
+        (
+            "parameter",
+            "tensor 'w' size mismatch at index 0. expected 4, actual 7",
+            "size of argument w, axis 0 (4, then 7): torch._dynamo.config.force_parameter_static_shapes=False",
+        ),
         ("value", "G['scale'] == ?", "value of global scale: pass it as a tensor, or keep it constant"),
         (
-            "value",
+            "module_int",
             "self.layers.step == ?",
-            "value of self.layers.step: torch._dynamo.config.allow_unspec_int_on_nn_module=True if it is an int, or keep it constant",
+            "value of self.layers.step: torch._dynamo.config.allow_unspec_int_on_nn_module=True, or keep it constant",
         ),
-        ("value", "settings[?] == ?", "settings[?] == ?: pass it as a tensor, or keep it constant"),
+        ("value", "self.gain == ?", "value of self.gain: pass it as a tensor, or keep it constant"),
+        ("value", "settings[?] == ?", "value of settings[?]: pass it as a tensor, or keep it constant"),
+        ("training", "fn._modules[?].training == ?", "value of fn._modules[?].training, which train() and eval() set"),
+        (
+            "inference_mode",
+            "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU), actual DispatchKeySet(CPU, AutogradCPU)",
+            "dispatch keys of argument x (DispatchKeySet(CPU), then DispatchKeySet(CPU, AutogradCPU)): one of torch.inference_mode() and torch.no_grad() in all calls",
+        ),
+        (
+            "dispatch_keys",
+            "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU), actual DispatchKeySet(CPU, Conjugate)",
+            "dispatch keys of argument x (DispatchKeySet(CPU), then DispatchKeySet(CPU, Conjugate))",
+        ),
+        (
+            "type",
+            "expected type of 'x' to be <class 'torch.Tensor'>, but found <class ?>",
+            "type of argument x (<class 'torch.Tensor'>): one type in all calls",
+        ),
+        (
+            "type",
+            "___check_type_id(self._modules[?], ?), type=<class ?>",
+            "type of self._modules[?]: one type in all calls",
+        ),
+        ("type", "mask is None", "type of argument mask (None): one type in all calls"),
+        ("identity", "___check_obj_id(g, ?), type=<class ?>", "identity of argument g: the same object in all calls"),
+        ("identity", "k is q", "arguments k and q, which were one object before"),
         ("shape", "x.size()[0] == 3", "x.size()[0] == 3"),
         (
             "state",
@@ -91,6 +124,7 @@ def broke(kind, **more):
             "GLOBAL_STATE changed: grad_mode: the same settings of PyTorch in all calls",
         ),
         ("backend", "?", "change of backend: one torch.compile of the function"),
+        ("backend", "BACKEND_MATCH failure", "change of backend: one torch.compile of the function"),
         ("dtype", "?", "change of data type: one data type in all calls"),
         ("requires_grad", "?", "change of requires_grad: one requires_grad in all calls"),
         ("other", "?", "?"),
@@ -118,12 +152,193 @@ def test_recompilations_for_one_thing_share_a_line_with_all_sizes(lines):
     ]
 
 
+# --- several compiled versions ----------------------------------------------------------------------------------------
+BEFORE = "tensor 'x' size mismatch at index 0. expected 4, actual 6"
+GRAD_MODE = "GLOBAL_STATE changed: grad_mode"
+
+
+def several(kind, *reasons, **more):
+    first = reasons[0].partition(": ")[2]
+    return again(kind, first, **{s.RECOMPILE_REASONS: reasons, **more})
+
+
+def test_different_guards_of_several_versions_are_listed_without_a_remedy(lines):
+    frame = several("several", f"0/1: {GRAD_MODE}", f"0/0: {BEFORE}")
+    assert lines((frame,)) == [
+        "Recompiled in forward: several causes: 0/0: size of argument x, axis 0 (4, then 6); 0/1: GLOBAL_STATE changed: grad_mode"
+    ]
+
+
+def test_sizes_of_two_arguments_are_several_causes_of_one_class(lines):
+    frame = several("size", f"0/1: {BEFORE}", "0/0: " + BEFORE.replace("'x'", "'y'"))
+    assert lines((frame,)) == [
+        "Recompiled in forward: several causes: 0/0: size of argument y, axis 0 (4, then 6); 0/1: size of argument x, axis 0 (4, then 6)"
+    ]
+
+
+def test_versions_that_agree_are_one_cause_with_the_sizes_of_the_oldest_first(lines):
+    frame = several("size", f"0/1: {BEFORE.replace('4', '5')}", f"0/0: {BEFORE}")
+    assert lines((frame,)) == [
+        "Recompiled in forward: size of argument x, axis 0 (4, then 5, 6): torch._dynamo.mark_dynamic(x, 0)"
+    ]
+
+
+def test_frames_with_the_same_several_causes_share_a_line(lines):
+    frames = [several("several", f"0/{number}: {GRAD_MODE}", f"0/0: {BEFORE}") for number in (1, 2)]
+    assert lines(*((frame,) for frame in frames)) == [
+        "Recompiled in forward \N{MULTIPLICATION SIGN}2: several causes: 0/0: size of argument x, axis 0 (4, then 6); 0/1, 0/2: GLOBAL_STATE changed: grad_mode"
+    ]
+
+
+# --- who reads it -----------------------------------------------------------------------------------------------------
+WHOLE = (
+    ("n == ?", "n == 17"),
+    ("n == ?", "n == 'user one'"),
+    ("d[?] == ?", "d['wanda'] == 17"),
+    ("d[?] == ?", "d['krol'] == 18"),
+    ("___check_type_id(d[?], ?), type=<class ?>", "___check_type_id(d['wanda'], 94123), type=<class '__main__.A'>"),
+    ("___check_type_id(d[?], ?), type=<class ?>", "___check_type_id(d['wanda'], 94124), type=<class '__main__.B'>"),
+    ("___check_obj_id(g, ?), type=<class ?>", "___check_obj_id(g, 94123), type=<class '__main__.A'>"),
+    ("___check_obj_id(g, ?), type=<class ?>", "___check_obj_id(g, 94124), type=<class '__main__.A'>"),
+    ("tensor 'd[?]' size mismatch at index 0. expected 4, actual 7", "tensor 'd['wanda']' size mismatch at index 0. expected 4, actual 7"),
+    ("BACKEND_MATCH failure", "BACKEND_MATCH failure: Cached backend: eager (id=0x7f12). New backend: eager (id=0x7f13)."),
+    ("BACKEND_MATCH failure", "BACKEND_MATCH failure: Cached backend: eager (id=0x7f13). New backend: eager (id=0x7f14)."),
+    ("2 <= x.size()[0] <= ?", "2 <= x.size()[0] <= 4711"),
+    ("2 <= x.size()[0] <= ?", "2 <= x.size()[0] <= 4712"),
+    ("tensor '?' size mismatch at index 0. expected 4, actual 7", "tensor 'gr\u00f6\u00dfe' size mismatch at index 0. expected 4, actual 7"),
+)  # fmt: skip
+
+
+def test_who_has_the_texts_of_the_program_reads_the_same_classes_counts_and_remedies(recording):
+    for reduced, whole in WHOLE:
+        kind = recompiles.class_of(whole)
+        for more in ({}, {s.RECOMPILE_REASONS: [f"0/1: {reduced}", "0/0: y is None"]}):
+            texts = {s.LOCAL + key: [f"0/1: {whole}", "0/0: y is None"] for key in more}
+            facts = {**FORWARD, **again(kind, reduced), **more, **texts, s.LOCAL + s.RECOMPILE_REASON: whole}
+            recording.span("torch.compile_frame", 1, 2, facts)
+    plain, with_texts = (answers.read(recording.path, texts=texts).answers.recompiles for texts in (False, True))
+    assert [(each.guard, each.count, each.functions, each.remedy) for each in plain] == [
+        (each.guard, each.count, each.functions, each.remedy) for each in with_texts
+    ]
+    assert (
+        with_texts[0].sentence
+        == "Recompiled in forward \N{MULTIPLICATION SIGN}2: value of argument n (17, then 'user one')"
+    )
+    assert plain[0].sentence == "Recompiled in forward \N{MULTIPLICATION SIGN}2: value of argument n"
+
+
+# --- functions, processes and threads ---------------------------------------------------------------------------------
+def size(before, now):
+    return again("size", f"tensor 'x' size mismatch at index 0. expected {before}, actual {now}")
+
+
+def test_sizes_of_two_functions_are_two_sequences(lines):
+    assert lines((size(4, 5),), ({**size(4, 3), s.CODE_FUNCTION: "step"},)) == [
+        "Recompiled in forward: size of argument x, axis 0 (4, then 5): torch._dynamo.mark_dynamic(x, 0)",
+        "Recompiled in step: size of argument x, axis 0 (4, then 3): torch._dynamo.mark_dynamic(x, 0)",
+    ]
+
+
+def test_what_has_no_values_shares_a_line_for_all_functions(lines):
+    assert lines((again("state", GRAD_MODE),), ({**again("state", GRAD_MODE), s.CODE_FUNCTION: "step"},)) == [
+        "Recompiled in forward, step: GLOBAL_STATE changed: grad_mode: the same settings of PyTorch in all calls"
+    ]
+
+
+def of_processes(tmp_path, *processes):
+    """What is said of frames in several processes, each given by its attributes and its frames."""
+    paths = []
+    for number, (process, frames) in enumerate(processes):
+        recording = Recording(tmp_path / f"{number}.jsonl", **process)
+        for facts in frames:
+            recording.span("torch.compile_frame", number + 1, number + 2, {**FORWARD, **facts})
+        paths.append(recording.path)
+    return answers.read(*paths).answers.recompiles
+
+
+def test_each_rank_has_its_own_sequence(tmp_path):
+    found = of_processes(
+        tmp_path,
+        ({s.RANK: 0, s.PROCESS_PID: 71}, [size(4, 6)]),
+        ({s.RANK: 1, s.PROCESS_PID: 72}, [size(4, 7)]),
+    )
+    assert [(each.sentence, each.count, each.processes) for each in found] == [
+        ("Recompiled in forward on rank 0: size of argument x, axis 0 (4, then 6)", 1, ("on rank 0",)),
+        ("Recompiled in forward on rank 1: size of argument x, axis 0 (4, then 7)", 1, ("on rank 1",)),
+    ]
+
+
+def test_ranks_with_the_same_sequence_share_a_line_that_names_them(tmp_path):
+    found = of_processes(tmp_path, *(({s.RANK: rank}, [size(4, 6), size(6, 9)]) for rank in (0, 1)))
+    assert [(each.sentence, each.count, each.processes) for each in found] == [
+        (
+            "Recompiled in forward \N{MULTIPLICATION SIGN}4 on rank 0, on rank 1: size of argument x, axis 0 (4, then 6, 9)",
+            4,
+            ("on rank 0", "on rank 1"),
+        )
+    ]
+
+
+def test_where_the_rank_is_not_known_the_process_is_named(tmp_path):
+    found = of_processes(tmp_path, ({s.PROCESS_PID: 71}, [size(4, 6)]), ({s.PROCESS_PID: 72}, [{}]))
+    assert [each.sentence for each in found] == [
+        "Recompiled in forward in process 71: size of argument x, axis 0 (4, then 6)"
+    ]
+
+
+UNEXPECTED = (
+    "Unexpected recompilation: runtime guards failed even though they passed during recompilation-reason analysis."
+)
+
+
+def test_a_function_that_another_thread_compiled_meanwhile_says_so(lines):
+    first = {s.THREAD_ID: 1}
+    second = {**again("other", UNEXPECTED), s.COMPILE_ID: "0/1", s.THREAD_ID: 2}
+    assert lines((first,), (second,)) == [
+        "Recompiled in forward: another thread compiled it meanwhile: compile it once before threads share it"
+    ]
+
+
+def test_a_wait_below_the_same_span_says_that_another_thread_compiled_it(recording, said):
+    request = recording.span("request", 1, 9, scope="app")
+    recording.span("torch.compile_wait", 2, 3, {s.WAIT_IDS: ["0/0"]}, parent=request)
+    facts = {**FORWARD, **again("other", UNEXPECTED), s.COMPILE_ID: "0/1"}
+    recording.span("torch.compile_frame", 3, 4, facts, parent=request)
+    assert [finding.sentence for finding in said().recompiles] == [
+        "Recompiled in forward: another thread compiled it meanwhile"
+    ]
+
+
+def test_what_pytorch_did_not_expect_in_one_thread_is_said_in_its_words(lines):
+    second = {**again("other", f"{UNEXPECTED} Please open an issue"), s.COMPILE_ID: "0/1"}
+    assert lines(({},), (second,)) == [f"Recompiled in forward: {UNEXPECTED}"]
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
 def test_the_limit_is_said_with_the_setting_that_raises_it(lines):
     limit = {s.FRAME_OUTCOME: "limit", s.RECOMPILE_LIMIT: "recompile_limit"}
     (reported,) = lines(({**again("value", "number == ?"), **limit},))
     assert reported == (
         "Recompile limit reached in forward: value of argument number; calls with others run eagerly; "
         "raise torch._dynamo.config.recompile_limit, or pass it as a tensor, or keep it constant"
+    )
+
+
+def test_the_limit_of_a_thread_is_said_with_its_value(lines):
+    limit = {s.FRAME_OUTCOME: "limit", s.RECOMPILE_LIMIT: "recompile_limit", s.RECOMPILE_LIMIT_VALUE: 8}
+    (reported,) = lines(({**again("training", "self.training == ?"), **limit},))
+    assert reported == (
+        "Recompile limit reached in forward: value of self.training, which train() and eval() set; calls with others run eagerly; "
+        "raise torch._dynamo.config.recompile_limit (8 in this thread)"
+    )
+
+
+def test_a_limit_that_was_raised_is_not_to_be_raised_again(lines):
+    limit = {s.FRAME_OUTCOME: "limit", s.RECOMPILE_LIMIT: "recompile_limit", s.RECOMPILE_LIMIT_VALUE: 64}
+    (reported,) = lines(({**again("value", "number == ?"), **limit},))
+    assert reported == (
+        "Recompile limit reached in forward: value of argument number (64 in this thread); calls with others run eagerly; "
+        "pass it as a tensor, or keep it constant"
     )
 
 

@@ -300,7 +300,7 @@ def test_train_recompiles(trace):
     assert out == "Scaled: compilations in 5 steps: 5\nScaledByTensor: compilations in 5 steps: 1\n"
     frames = [span.attributes for span in file.find("torch.compile_frame")]
     assert [frame["torch.compile.id"] for frame in frames] == ["0/0", "0/1", "0/2", "0/3", "0/4", "1/0"]
-    assert [frame.get("torch.compile.recompile.class") for frame in frames] == [None, *["value"] * 4, None]
+    assert [frame.get("torch.compile.recompile.class") for frame in frames] == [None, *["module_int"] * 4, None]
 
 
 @pytest.mark.slow

@@ -283,7 +283,7 @@ def counts(read, name):
         ("___stack0 == 'a secret'", "value", "___stack0 == ?"),
         ("x == 1.5e10", "value", "x == ?"),
         ("x == b'secret'", "value", "x == ?"),
-        ("x == 'secret", "value", "?"),
+        ("x == 'secret", "other", "?"),
         ("x == True", "value", "x == ?"),
         ("len(L['xs']) == 3", "contents", "len(xs) == ?"),
         ("not ___dict_contains('secret', L['d'])", "contents", "not ___dict_contains(?, d)"),
@@ -294,7 +294,7 @@ def counts(read, name):
         ("the secret of Alice", "other", "?"),
         ("t == 'password is foo and hunter2secret.'", "value", "t == ?"),
         ("t == 'call Zuckerberg or Bezos, Musk, Nadella.' and n == 3", "value", "t == ? and n == ?"),
-        ("list(dict.keys(d))[0] == 'name and Oppenheimer.'", "value", "list(dict.keys(d))[?] == ?"),
+        ("list(dict.keys(d))[0] == 'name and Oppenheimer.'", "contents", "list(dict.keys(d))[?] == ?"),
         ("'it's' 'secret", "other", "?"),
     ],
 )

@@ -83,6 +83,30 @@ crashes = pytest.mark.skipif(
 
 # --- waiting for Dynamo's lock ------------------------------------------------------------------------------------------
 @crashes
+def test_a_function_that_another_thread_compiled_meanwhile_is_compiled_again_for_no_guard(threads, spans):
+    inside, done = threading.Event(), threading.Event()
+
+    def backend(module, _inputs):
+        inside.set()
+        assert done.wait(LIMIT_S)
+        return module.forward
+
+    function = torch.compile(compiled.plain, backend=backend)
+    first = threads("first", function, ONES)
+    assert inside.wait(LIMIT_S)
+    second = threads("second", function, ONES)
+    until(lambda: waits_for_the_lock(second))
+    done.set()
+    first.join(LIMIT_S)
+    second.join(LIMIT_S)
+    _, again = spans("torch.compile_frame")
+    assert again.attributes["torch.compile.recompile.class"] == "other"
+    assert again.attributes["torch.compile.recompile.reason"] == (
+        "Unexpected recompilation: runtime guards failed even though they passed during recompilation-reason analysis."
+    )
+
+
+@crashes
 def test_a_thread_that_waits_for_another_ones_compilation_has_a_span_linked_to_it(every_wait, threads, exporter, spans):
     inside, done = threading.Event(), threading.Event()
 

@@ -24,12 +24,27 @@ from torchspan.redaction.guard_text import GuardText
         ("(L['x'].size()[0] == 3) & (L['pin'] == 4711)", "(x.size()[0] == 3) & (pin == ?)"),
         ("L['x'].size()[0] == 3 or L['pin'] == 4711", "x.size()[0] == 3 or pin == ?"),
         ("f(L['x'].size()[0], 4711)", "f(x.size()[0], ?)"),
+        # a size leaves, and what PyTorch itself compares sizes with; what the program compares or computes with does not
+        ("2 <= L['x'].size()[0] <= 4711", "2 <= x.size()[0] <= ?"),
+        ("4712 <= L['x'].size()[0]", "? <= x.size()[0]"),
+        ("L['x'].size()[0] != 4711", "x.size()[0] != ?"),
+        ("not L['x'].size()[0] == 4711", "not x.size()[0] == ?"),
+        ("(L['x'].size()[0] % 8) == 0", "(x.size()[0] % ?) == 0"),
+        ("L['x'].size()[0] + 4711 == 4714", "x.size()[0] + ? == ?"),
+        ("L['x'].size()[0] // 4711 == 3", "x.size()[0] // ? == ?"),
+        ("Max(4711, L['x'].size()[0]) == 4711", "Max(?, x.size()[0]) == ?"),
+        ("4711 == L['x'].size()[0]", "? == x.size()[0]"),
+        ("L['x'].size()[0] > 1", "x.size()[0] > 1"),
+        ("2*L['x'].size()[0] == L['y'].size()[0]", "2*x.size()[0] == y.size()[0]"),
         ("L['xs'][4711].size()[0] == 3", "xs[?].size()[0] == 3"),
         ("L['x'].stride()[12] == -8", "x.stride()[12] == -8"),
         ("L['x'].size()[0] == 3.5", "x.size()[0] == ?"),
         ("L['x'].size()[0] == 12345678901234567890", "x.size()[0] == ?"),
         # literals of all kinds
-        ("L['x'] is None", "x is ?"),
+        ("L['x'] is None", "x is None"),
+        ("L['x'] is not None", "x is not None"),
+        ("L['x'] == None", "x == ?"),
+        ("L['x'] is True", "x is ?"),
         ("L['x'] == [True, False, inf, nan]", "x == [?, ?, ?, ?]"),
         ("L['x'] == -1.5e3 or L['x'] == .5", "x == ? or x == ?"),
         ("L['x'] == 'it\\'s wanda' and L['y'] == rb\"wanda\"", "x == ? and y == ?"),
@@ -51,8 +66,35 @@ from torchspan.redaction.guard_text import GuardText
             "tensor 'x' device index mismatch. expected device index to be -1, actual 0",
         ),
         ("tensor 'L['x']' dispatch key set mismatch. expected Wanda, got Krol", "tensor 'x' dispatch key set mismatch. expected ?"),
+        (
+            "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU, BackendSelect, ADInplaceOrView), actual DispatchKeySet(CPU, AutogradCPU)",
+            "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU, BackendSelect, ADInplaceOrView), actual DispatchKeySet(CPU, AutogradCPU)",
+        ),
+        (
+            "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU), actual DispatchKeySet(Wanda)",
+            "tensor 'x' dispatch key set mismatch. expected ?",
+        ),
         ("GLOBAL_STATE changed: grad_mode wanda num_threads ", "GLOBAL_STATE changed: grad_mode ? num_threads"),
+        ("GLOBAL_STATE changed: ", "GLOBAL_STATE changed:"),
         ("___check_type_id(L['x'], 94), type=<class 'wanda'>", "___check_type_id(x, ?), type=<class ?>"),
+        ("___check_type_id(L['x'], 94), type=<class 'int'>", "___check_type_id(x, ?), type=<class 'int'>"),
+        (
+            "expected type of 'L['x']' to be <class 'torch.Tensor'>, but found <class 'torch.nn.parameter.Parameter'>",
+            "expected type of 'x' to be <class 'torch.Tensor'>, but found <class 'torch.nn.parameter.Parameter'>",
+        ),
+        (
+            "expected type of 'L['x']['wanda']' to be <class 'app.f.<locals>.Wanda'>, but found <class 'NoneType'>",
+            "expected type of 'x[?]' to be <class ?>, but found <class 'NoneType'>",
+        ),
+        ("BACKEND_MATCH failure: Cached backend: wanda (id=0x7f)", "BACKEND_MATCH failure"),
+        (
+            "Unexpected recompilation: runtime guards failed even though they passed during recompilation-reason analysis. Please open wanda",
+            "Unexpected recompilation: runtime guards failed even though they passed during recompilation-reason analysis.",
+        ),
+        # of one of several compiled versions
+        ("0/12: L['x'] == 'wanda'", "0/12: x == ?"),
+        ("!1/0/12: tensor 'L['x']' rank mismatch. expected 2, actual 3", "!1/0/12: tensor 'x' rank mismatch. expected 2, actual 3"),
+        ("0/12: 0/12: wanda", "0/12: ?"),
         ("L['x'] == 3\nwanda", "x == ?"),
         # texts that are not guards
         ("L['x'] == 'wanda", "?"),
@@ -108,6 +150,9 @@ def test_the_data_types_that_differ_leave_by_pytorchs_names(name):
         "num_threads",
         "default_dtype",
         "autocast",
+        "autocast(cpu)_enabled",
+        "autocast(cuda)_dtype",
+        "autocast_cache_enabled",
     ],
 )
 def test_the_setting_of_pytorch_that_changed_leaves(state):
@@ -137,4 +182,11 @@ def test_the_users_own_file_has_the_whole_guard():
     assert GuardText.is_local
     assert GuardText().whole(guard) == guard
     assert GuardText().whole("x" * 2049) == "x" * 2045 + "…"
-    assert GuardText().shortened("x" * 20, 10) == "xxxxxxx…"
+    assert GuardText().whole(f"x == '{'w' * 3_000}'") == "x == ?"
+
+
+def test_a_guard_that_is_shortened_still_reduces_to_the_same():
+    tensor = "tensor 'd['wanda']' rank mismatch. expected 2, actual 3"
+    assert GuardText().shortened(tensor, 60) == tensor
+    assert GuardText().shortened(tensor, 54) == "tensor 'd[?]' rank mismatch. expected 2, actual 3"
+    assert GuardText().shortened(tensor, 40) == "?"

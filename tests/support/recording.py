@@ -12,11 +12,11 @@ from torchspan.sdk import FileSpanExporter
 
 
 class Recording:
-    """Spans with times in milliseconds since START_NS, written to `path` as they end."""
+    """Spans with times in milliseconds since START_NS, written to `path` as they end. of: further attributes of the process."""
 
-    def __init__(self, path):
+    def __init__(self, path, **of):
         self.path = str(path)
-        resource = Resource.create({"service.name": "app.py"})
+        resource = Resource.create({"service.name": "app.py", **of})
         self._provider = TracerProvider(id_generator=CountingIds(), resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(path)))
 

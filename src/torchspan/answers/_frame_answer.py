@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torchspan import phase, semconv
 from torchspan.answers import _remedies
-from torchspan.answers._attributes import strings
+from torchspan.answers._attributes import number, strings
 from torchspan.answers._kinds_of_answer import Answer, Break, Failure, Frame, Recompile
 from torchspan.answers._wording import words
 from torchspan.answers.lines import Paragraph
@@ -74,7 +75,7 @@ def break_type(attributes: Attributes) -> str:
     if attributes.get(semconv.DECLARED_API):
         return str(attributes.get(semconv.GRAPH_BREAK_CLASS) or BreakClass.REQUESTED)
     names = (str(attributes.get(key) or "") for key in (semconv.GRAPH_BREAK_TYPE, semconv.GRAPH_BREAK_CLASS))
-    known = next((name for name in names if name not in {"", _UNKNOWN}), BreakClass.OTHER)
+    known = next((name for name in names if name and name not in _UNKNOWN), BreakClass.OTHER)
     return known.rstrip(".") if " " in known else known.replace("_", " ")
 
 
@@ -92,7 +93,7 @@ def cause(frame: Attributes) -> Iterator[Paragraph]:
 def notes(span: Span) -> list[str]:
     """Why the frame was compiled again, where its graph broke, and that it runs eagerly."""
     breaks = []
-    reason, outcome = _guard_text(span.attributes), span.attributes.get(semconv.FRAME_OUTCOME)
+    reason, outcome = _reasons(span.attributes), span.attributes.get(semconv.FRAME_OUTCOME)
     if span.name == phase.COMPILE_FRAME.name and reason:
         breaks.append(f"{'not compiled' if outcome == FrameOutcome.LIMIT else 'recompiled'}: {reason}")
     breaks += [graph_break(event.attributes) for event in span.events if event.name == semconv.GRAPH_BREAK_EVENT]
@@ -106,27 +107,28 @@ _NOTABLE = 0.1
 _MOST_VALUES = 5
 _BACKEND = "backend_compile"
 
-_FORMS = {
-    GuardClass.SIZE: re.compile(r"tensor '(.*)' size mismatch at index (\d+)\. expected (\S+), actual (\S+)"),
-    GuardClass.STRIDE: re.compile(r"tensor '(.*)' stride mismatch at index (\d+)\. expected (\S+), actual (\S+)"),
-    GuardClass.RANK: re.compile(r"tensor '(.*)' rank mismatch()\. expected (\S+), actual (\S+)"),
-    GuardClass.DTYPE: re.compile(r"tensor '(.*)' dtype mismatch()\. expected (\S+), actual (\S+)"),
-    GuardClass.VALUE: re.compile(r"([\w.]+|G\['\w+'\])() [=!]= (\S+)"),
-}
-"""What is said of a guard that failed: the name, the axis, and values where it has them."""
+_FORMS = (
+    ("size", r"tensor '(.*)' size mismatch at index (\d+)\. expected (\S+), actual (\S+)"),
+    ("stride", r"tensor '(.*)' stride mismatch at index (\d+)\. expected (\S+), actual (\S+)"),
+    ("rank", r"tensor '(.*)' rank mismatch()\. expected (\S+), actual (\S+)"),
+    ("data type", r"tensor '(.*)' dtype mismatch()\. expected (\S+), actual (\S+)"),
+    ("dispatch keys", r"tensor '(.*)' dispatch key set mismatch()\. expected (.*), actual (.*)"),
+    ("type", r"expected type of '(.*)' to be ()(.*), but found (.*)"),
+    ("type", r"___check_type_id\((.*), (?:\d+|\?)()\), type=(.*)"),
+    ("type", r"(\S+) is ()(None)$"),
+    ("identity", r"___check_obj_id\((.*), (?:\d+|\?)()\)"),
+    ("value", r"([\w.]+(?:\[[^=]*\][\w.]*)*|G\['\w+'\])() [=!]= ('.*'|[^' ]+)$"),
+)
+"""What a guard that failed concerns: the name, the axis, and the values where it has them."""
+_BACKEND_MATCH, _UNEXPECTED = "BACKEND_MATCH failure", "Unexpected recompilation"
+"""What PyTorch writes, at the beginning, where only the backend differs, and where no guard fails any more."""
+_RACE = "another thread compiled it meanwhile"
+_ALIAS = re.compile(r"(\w+) is (?!None)(\w+)")
 
 _GLOBAL = re.compile(r"G\['(?:__import_)?(\w+)'\](.*)")
 """A name of the function's module, or of a module that the function imports, and what follows."""
-_UNKNOWN = "?"
+_UNKNOWN = frozenset({"?", "<class ?>"})
 """What redaction leaves of a value."""
-
-_WORDS = {
-    GuardClass.SIZE: "size",
-    GuardClass.STRIDE: "stride",
-    GuardClass.RANK: "rank",
-    GuardClass.DTYPE: "data type",
-    GuardClass.VALUE: "value",
-}
 _BUILTIN = re.compile(r"builtin operator `(\w+)`")
 _CAUSE = re.compile(
     r"(?:Explanation: |raised:(?:\\n|\s)+|(?:\\n|\n)\s*- )(.+?)"
@@ -139,41 +141,69 @@ _SENTENCE = re.compile(r"(?!\?$)[^\n]+?(?:\.`?(?=\s+[A-Z])|$)", re.MULTILINE)
 
 @dataclass
 class _Again:
-    """Frames that were compiled again, or reached the limit, for the same thing.
+    """Frames that were compiled again, or reached the limit, for the same things.
 
     Args:
-        values: Of all of them, in order.
+        shown: What the guards concern, by what they concern without texts of the program.
+        versions: The compiled versions that have them, by the same.
+        values: Theirs, of all frames in order, by the same.
     """
 
     guard: str
     advice: Paragraph
     functions: Counter[str] = field(default_factory=Counter)
-    values: dict[str, None] = field(default_factory=dict)
+    processes: dict[str, None] = field(default_factory=dict)
+    shown: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    versions: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    values: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
 
-    def finding(self, begin: str, subject: str, limit: str = "") -> Recompile:
+    def add(self, frame: Attributes, guards: Sequence[tuple[str, str]]) -> None:
+        self.functions[_named(frame)] += 1
+        for place, (version, text) in itertools.product((2, 3), guards):  # what the versions expect, then what they got
+            what, match = _said(_reduced(text), frame), _match(text)
+            self.shown[what][_said(text, frame)] = None
+            self.versions[what][version] = None
+            values = () if match is None else match.groups()[place : place + 1]
+            self.values[what].update(dict.fromkeys(value for value in values if value not in _UNKNOWN))
+
+    @property
+    def subject(self) -> str:
+        causes = {
+            what: f"{next(iter(shown)) if len(shown) == 1 else what}{_values(self.values[what])}"
+            for what, shown in self.shown.items()
+        }
+        if len(causes) == 1:
+            return "".join(causes.values())
+        return "several causes: " + "; ".join(
+            f"{_listed(self.versions[what])}: {text}" for what, text in causes.items()
+        )
+
+    def finding(self, begin: str, limit: str = "") -> Recompile:
         named = ", ".join(_often(name, count) for name, count in self.functions.items())
+        where = f"{named} {_listed(self.processes)}".rstrip()
         return Recompile(
-            sentence_pieces=words(f"{begin} in {named}: {subject}{_values(self.values)}"),
+            sentence_pieces=words(f"{begin} in {where}: {self.subject}"),
             remedy_pieces=self.advice,
             joint=";" if limit else ":",
             functions=tuple(self.functions),
             guard=self.guard,
             count=self.functions.total(),
             limit=limit,
+            processes=tuple(self.processes),
         )
 
 
 def frame_findings(nodes: Sequence[Node]) -> list[Answer]:
     """Why frames run eagerly, were compiled again, or broke; the worst first."""
     attributes = [node.span.attributes for node in nodes if node.span.name == phase.COMPILE_FRAME.name]
-    return [*_limits(attributes), *_fallen_back(attributes), *_recompiles(attributes), *_breaks(nodes)]
+    return [*_limits(nodes), *_fallen_back(attributes), *_recompiles(nodes), *_breaks(nodes)]
 
 
 def frames(nodes: Iterable[Node]) -> Iterator[Frame]:
     """Each frame."""
     for node in (node for node in nodes if node.span.name == phase.COMPILE_FRAME.name):
         span = node.span
-        outcome, again = (span.attributes.get(key) for key in (semconv.FRAME_OUTCOME, semconv.RECOMPILE_REASON))
+        outcome = span.attributes.get(semconv.FRAME_OUTCOME)
         yield Frame(
             sentence_pieces=(f"{_named(span.attributes)}: {', '.join([str(outcome or 'did not end'), *notes(span)])}",),
             function=_named(span.attributes),
@@ -181,7 +211,7 @@ def frames(nodes: Iterable[Node]) -> Iterator[Frame]:
             id=str(span.attributes.get(semconv.COMPILE_ID) or ""),
             outcome=str(outcome or ""),
             s=span.duration_ns / 1e9,
-            recompiled=str(again or ""),
+            recompiled=_reasons(span.attributes),
             node=node,
         )
 
@@ -219,11 +249,15 @@ def _whole(nodes: Sequence[Node]) -> str:
 
 
 # --- frames -----------------------------------------------------------------------------------------------------
-def _limits(attributes: Sequence[Attributes]) -> Iterator[Answer]:
-    reached = [frame for frame in attributes if frame.get(semconv.FRAME_OUTCOME) == FrameOutcome.LIMIT]
-    for subject, setting, again in _grouped(reached, semconv.RECOMPILE_LIMIT):
-        recompile = again.finding("Recompile limit reached", subject, setting or "recompile_limit")
+
+
+def _limits(nodes: Sequence[Node]) -> Iterator[Answer]:
+    reached = [node for node in nodes if node.span.attributes.get(semconv.FRAME_OUTCOME) == FrameOutcome.LIMIT]
+    for (name, value), again in _grouped(nodes, reached, semconv.RECOMPILE_LIMIT, semconv.RECOMPILE_LIMIT_VALUE):
+        setting = name or "recompile_limit"
+        recompile = again.finding("Recompile limit reached", setting)
         *before, last = recompile.sentence_pieces
+        last = f"{last} ({value} in this thread)" if value else last
         sentence = (*before, f"{last};", *words("calls with others run eagerly"))
         yield dataclasses.replace(recompile, sentence_pieces=sentence)
 
@@ -248,53 +282,123 @@ def _fallen_back(attributes: Sequence[Attributes]) -> Iterator[Answer]:
         )
 
 
-def _recompiles(attributes: Sequence[Attributes]) -> Iterator[Answer]:
+def _recompiles(nodes: Sequence[Node]) -> Iterator[Answer]:
     again = [
-        frame
-        for frame in attributes
-        if frame.get(semconv.RECOMPILE_REASON) and frame.get(semconv.FRAME_OUTCOME) != FrameOutcome.LIMIT
+        node
+        for node in nodes
+        if node.span.attributes.get(semconv.RECOMPILE_REASON)
+        and node.span.attributes.get(semconv.FRAME_OUTCOME) != FrameOutcome.LIMIT
     ]
-    for subject, _, repeated in _grouped(again):
-        yield repeated.finding("Recompiled", subject)
+    for _, repeated in _grouped(nodes, again):
+        yield repeated.finding("Recompiled")
 
 
-def _grouped(attributes: Sequence[Attributes], also: str = "") -> Iterator[tuple[str, str, _Again]]:
-    """What the guard that failed concerns, with the frames for which it is the same.
+def _grouped(nodes: Sequence[Node], frames: Sequence[Node], *also: str) -> Iterator[tuple[list[str], _Again]]:
+    """What the guards that failed concern, with the frames for which it is the same. Values follow each other in one function of one
+    process.
 
     Args:
-        also: An attribute that has to be the same, too; its value is the second of the three.
+        nodes: Everything that happened.
+        also: Attributes that have to be the same, too; their values are the first of the pair.
     """
-    groups: dict[tuple[str, Paragraph, str], _Again] = {}
-    for frame in attributes:
-        subject, values, advice = _guard(frame)
-        guard = str(frame.get(semconv.RECOMPILE_CLASS) or "")
-        again = groups.setdefault((subject, advice, str(frame.get(also) or "")), _Again(guard, advice))
-        again.functions[_named(frame)] += 1
-        again.values.update(dict.fromkeys(value for value in values if value != _UNKNOWN))
-    for (subject, _, other), again in groups.items():
-        yield subject, other, again
+    groups: dict[str, tuple[str, list[str], _Again]] = {}
+    threads: defaultdict[tuple[str, str], set[object]] = defaultdict(set)
+    for span in (node.span for node in nodes if node.span.name == phase.COMPILE_FRAME.name):
+        threads[_code(span)].add(span.attributes.get(semconv.THREAD_ID))
+    for node in frames:
+        frame, process = node.span.attributes, _process(node.span)
+        others = [str(frame.get(key) or "") for key in also]
+        guards = _guards(frame, is_shared=_has_waited(node) or len(threads[_code(node.span)]) > 1)
+        causes = sorted({_said(_reduced(text), frame) for _, text in guards})
+        sequence = _named(frame) if any(_match(_reduced(text)) for _, text in guards) else ""
+        again = _Again(str(frame.get(semconv.RECOMPILE_CLASS) or ""), _remedies.of_recompilation(frame))
+        key = repr((process, sequence, causes, again.guard, again.advice, others))
+        groups.setdefault(key, (process, others, again))[-1].add(frame, guards)
+    are_several = len({process for process, _ in threads}) > 1
+    joined: dict[str, tuple[list[str], _Again]] = {}
+    for process, others, again in groups.values():
+        key = repr((sorted(again.functions), again.subject, again.advice, others))
+        _, same = joined.setdefault(key, (others, again))
+        if same is not again:
+            same.functions.update(again.functions)
+        if are_several:
+            same.processes[process] = None
+    yield from joined.values()
+
+
+def _process(span: Span) -> str:
+    """`on rank 1`, or `in process 14300` where the rank is not known."""
+    rank, pid = (number(span.resource, key) for key in (semconv.RANK, semconv.PROCESS_PID))
+    return f"in process {pid}" if rank is None else f"on rank {rank}"
+
+
+def _code(span: Span) -> tuple[str, str]:
+    """What a frame compiles: its process, and Dynamo's number of the code in it."""
+    return _process(span), str(span.attributes.get(semconv.COMPILE_ID)).rpartition("/")[0]
+
+
+def _has_waited(node: Node) -> bool:
+    """Whether its thread waited for another one that compiled the same, as far as the span around both shows."""
+    beside = [] if node.parent is None else node.parent.children
+    ids = (compile_id for other in beside for compile_id in strings(other.span.attributes, semconv.WAIT_IDS))
+    return any(compile_id.rpartition("/")[0] == _code(node.span)[1] for compile_id in ids)
+
+
+def _guards(frame: Attributes, *, is_shared: bool) -> list[tuple[str, str]]:
+    """The guards that failed with the compiled versions that have them, the oldest first.
+
+    Args:
+        is_shared: Whether another thread compiled the same function.
+    """
+    several = [text.partition(": ")[::2] for text in strings(frame, semconv.RECOMPILE_REASONS)]
+    guards = sorted(several or [("", _guard_text(frame))], key=lambda guard: (len(guard[0]), guard[0]))
+    race = {_UNEXPECTED: _RACE} if is_shared else {}
+    return [(version, race.get(_reduced(text)[: len(_UNEXPECTED)], text)) for version, text in guards]
+
+
+def _reasons(frame: Attributes) -> str:
+    """The guards that failed: `0/1: GLOBAL_STATE changed: grad_mode; 0/0: x is None`, or one without a compile id."""
+    several = strings(frame, semconv.RECOMPILE_REASONS)
+    are_same = len({text.partition(": ")[2] for text in several}) < 2
+    return _guard_text(frame) if are_same else "; ".join(several)
 
 
 def _guard_text(frame: Attributes) -> str:
     """The guard that failed, or what it concerns (`change of backend`) where redaction leaves nothing of it."""
     text, kind = (str(frame.get(key) or "") for key in (semconv.RECOMPILE_REASON, semconv.RECOMPILE_CLASS))
-    if text != _UNKNOWN or kind in {"", GuardClass.OTHER}:
-        return text
-    return f"change of {_WORDS.get(kind, kind)}"
+    if kind == GuardClass.BACKEND or (text == "?" and kind not in {"", GuardClass.OTHER}):
+        return f"change of {'data type' if kind == GuardClass.DTYPE else kind}"
+    return text
 
 
-def _guard(frame: Attributes) -> tuple[str, Sequence[str], Paragraph]:
-    """What a guard that failed concerns, its values before and now, and what avoids the recompilation."""
-    text, kind = _guard_text(frame), str(frame.get(semconv.RECOMPILE_CLASS) or "")
-    form = _FORMS.get(kind)
-    match = None if form is None else form.match(text)
-    advice = _remedies.of_recompilation(frame)
-    if match is None:
-        return text, (), advice
-    name, axis, *values = match.groups()
-    is_argument = name.isidentifier() and not is_resumed(frame)
-    shown = f"argument {name}" if is_argument else _source(name)
-    return f"{_WORDS[kind]} of {shown}{f', axis {axis}' if axis else ''}", values, advice
+def _reduced(text: str) -> str:
+    """The guard as all readers of a trace have it."""
+    kind = semconv.RECOMPILE_REASON.kind
+    return text if kind is None or text == _RACE or text.startswith("change of ") else kind.reduced(text)
+
+
+def _match(text: str) -> re.Match[str] | None:
+    return next(filter(None, (re.match(form, text) for _, form in _FORMS)), None)
+
+
+def _said(text: str, frame: Attributes) -> str:
+    """What a guard concerns."""
+    if text.startswith((_BACKEND_MATCH, _UNEXPECTED)):
+        return "change of backend" if text.startswith(_BACKEND_MATCH) else _reduced(text)
+    alias = _ALIAS.fullmatch(text)
+    if alias is not None:
+        return f"arguments {alias[1]} and {alias[2]}, which were one object before"
+    for subject, form in _FORMS:
+        match = re.match(form, text)
+        if match is not None:
+            shown = f"argument {match[1]}" if _is_argument(match[1], frame) else _source(match[1])
+            by = ", which train() and eval() set" if frame.get(semconv.RECOMPILE_CLASS) == GuardClass.TRAINING else ""
+            return f"{subject} of {shown}{f', axis {match[2]}' if match[2] else by}"
+    return text
+
+
+def _is_argument(name: str, frame: Attributes) -> bool:
+    return name.isidentifier() and not is_resumed(frame)
 
 
 def _source(name: str) -> str:
@@ -305,12 +409,17 @@ def _source(name: str) -> str:
     return "a result from before the break" if name.startswith("___stack") else name
 
 
+def _listed(names: Iterable[str], most: int = _MOST_VALUES) -> str:
+    every = list(names)
+    return ", ".join([*every[:most], *(["…"] if len(every) > most else [])])
+
+
 def _values(of: Iterable[str]) -> str:
     values = list(of)
     if not values:
         return ""
-    first, *others = [*values[:_MOST_VALUES], *(["…"] if len(values) > _MOST_VALUES else [])]
-    return f" ({first}, then {', '.join(others)})" if others else f" ({first})"
+    first, *others = values
+    return f" ({first}, then {_listed(others, _MOST_VALUES - 1)})" if others else f" ({first})"
 
 
 def _named(frame: Attributes) -> str:
@@ -365,4 +474,4 @@ def _break(event: Attributes, frame: Attributes) -> Break:
 
 def _hint(event: Attributes) -> str:
     """PyTorch's first hint that is known."""
-    return next((hint for hint in strings(event, semconv.GRAPH_BREAK_HINTS) if hint != _UNKNOWN), "")
+    return next((hint for hint in strings(event, semconv.GRAPH_BREAK_HINTS) if hint not in _UNKNOWN), "")

@@ -219,12 +219,14 @@ class Recompile(Answer):
         guard: What the guard concerns: a value of `torch.compile.recompile.class`; empty if unknown.
         count: How often.
         limit: The setting of `torch._dynamo.config` whose limit was reached, so that later calls run eagerly; empty otherwise.
+        processes: `on rank 1`, or `in process 14300` where the rank is not known; empty if one process compiled everything.
     """
 
     functions: tuple[str, ...]
     guard: str
     count: int
     limit: str
+    processes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,34 +7,23 @@ import ast
 import re
 
 from torchspan.redaction import UNKNOWN
-from torchspan.redaction.bounds import cut
+from torchspan.redaction.bounds import VALUE_LIMIT, cut, size
 from torchspan.redaction.kinds_of_text import Kind
+from torchspan.redaction.type_names import is_type_name
 
 _LIMIT = 256
 """Maximum number of characters of a guard."""
 _READ = 4_096
 """Characters of a guard that are read. A literal may be longer than what it becomes."""
 
-_SCALAR_TYPES = frozenset(
-    {
-        "Float",
-        "Double",
-        "Half",
-        "BFloat16",
-        "Long",
-        "Int",
-        "Short",
-        "Char",
-        "Byte",
-        "Bool",
-        "UInt16",
-        "UInt32",
-        "UInt64",
-    }
-    | {"ComplexFloat", "ComplexDouble", "ComplexHalf", "Float8_e4m3fn", "Float8_e5m2"}
-)
-"""Data types by their names in C++ (c10/core/ScalarType.h)."""
 _NUMBERS = r"-?\d{1,19}"
+_DEVICES = "CPU|CUDA|HIP|XLA|MPS|IPU|XPU|HPU|VE|Lazy|MTIA|MAIA|PrivateUse[123]|Meta"
+_KEY = (
+    rf"(?:(?:Autograd|Autocast|Sparse|SparseCsr|Quantized|NestedTensor)?(?:{_DEVICES})|BackendSelect|ADInplaceOrView|Conjugate"
+    r"|Negative|ZeroTensor|Functionalize|Python(?:TLSSnapshot)?|AutogradOther|AutogradNestedTensor|MkldnnCPU|FuncTorch[A-Z][A-Za-z]+)"
+)
+"""A dispatch key of a tensor, by its name in c10/core/DispatchKey.h."""
+_KEYS = rf"DispatchKeySet\((?:{_KEY}(?:, {_KEY})*)?\)"
 _TENSOR = re.compile(
     r"tensor '(?P<source>.*)' (?P<rest>"
     rf"(?:size|stride) mismatch at index \d{{1,3}}\. expected {_NUMBERS}, actual {_NUMBERS}"
@@ -42,18 +31,29 @@ _TENSOR = re.compile(
     r"|requires_grad mismatch\. expected requires_grad=[01]"
     rf"|device index mismatch\. [Ee]xpected device index to be {_NUMBERS}, (?:actual|got) {_NUMBERS}"
     rf"|dtype mismatch\. expected (?P<expected>\w+), actual (?P<actual>\w+)"
-    r"|dispatch key set mismatch\. expected (?P<keys>.*))",
+    rf"|dispatch key set mismatch\. expected (?:{_KEYS}, actual {_KEYS}|(?P<keys>.*)))",
     re.ASCII,
 )
 """Dynamo's descriptions of a tensor that differs (torch/csrc/dynamo/guards.cpp)."""
 
-_STATE = re.compile(r"(?P<begin>GLOBAL_STATE changed: )(?P<states>.*)")
-_STATES = frozenset(
-    {"grad_mode", "torch_function", "deterministic_algorithms", "deterministic_algorithms_warn_only", "allow_tf32"}
-    | {"allow_fp16_reduce", "allow_bf16_reduce", "num_threads", "default_dtype", "autocast"}
+_STATE = re.compile(r"(?P<begin>GLOBAL_STATE changed:)(?P<states>.*)")
+_STATES = re.compile(
+    r"grad_mode|torch_function|deterministic_algorithms(?:_warn_only)?|allow_tf32|allow_(?:fp16|bf16)_reduce|num_threads"
+    r"|default_dtype|autocast|autocast_cache_enabled|autocast\([a-z][a-z0-9]{0,15}\)_(?:enabled|dtype)"
 )
-"""PyTorch's settings, by their names in guards.cpp."""
-_TYPE = re.compile(r"(?P<check>.*), type=<class .*>")
+"""A setting of PyTorch, by its name in guards.cpp."""
+_TYPED = re.compile(
+    r"(?P<begin>expected type of ')(?P<source>.*)(?P<types>' to be (?:a tensor type|<class \S+>), but found <class \S+>)"
+    r"|(?P<check>.*)(?P<type>, type=<class .*>)"
+)
+_CLASS = re.compile(r"<class '?([^' ]*)'?[^ ]*>")
+_PHRASES = (
+    "BACKEND_MATCH failure",
+    "Unexpected recompilation: runtime guards failed even though they passed during recompilation-reason analysis.",
+)
+"""What PyTorch writes where no condition fails. Objects of the program, or advice, follow."""
+_VERSION = re.compile(r"(?:!\d{1,9}/)?\d{1,9}/\d{1,9}: ", re.ASCII)
+"""The compile id of the version that has the guard, where several failed."""
 
 _TOKEN = re.compile(
     r"""(?<![\w.])L\[(?P<quote>['"])(?P<local>[A-Za-z_]\w*)(?P=quote)\]"""
@@ -70,10 +70,13 @@ _TOKEN = re.compile(
 _LITERALS = frozenset({"True", "False", "None", "inf", "nan"})
 _REPEATED = re.compile(r"\?(?:\s*\?)+")
 _BETWEEN_CLAUSES = frozenset({"and", "or", "if", "else", "|", "&", ","})
+_COMPUTING = frozenset({*"+-*/%<>!~", "//", "not"})
+_SIZE_IS = re.compile(r"\.(?:size|stride)\(\)\[\d{1,3}\] == $")
+_PYTORCHS_OWN = frozenset({"0", "1", "2"})
 
 
 def _expression(text: str) -> str:
-    """The names and operators of an expression. Each literal is `?`, except for numbers that a size is compared with.
+    """The names and operators of an expression. Each literal is `?`, except for sizes of tensors, and `None` as a type.
 
     Dynamo writes `L['x']` for a local name and `G['x']` for a global one. A local name becomes `x`, as in Dynamo's own
     messages. Clauses end at the words `and` and `or` of the expression, which literals contain, too. So the text is
@@ -94,17 +97,24 @@ def _expression(text: str) -> str:
 
 
 def _clause(tokens: list[re.Match[str]]) -> list[str]:
+    """A number that a size is equal to is a size that was seen. Any other number that sizes are compared or computed with may be the
+    program's, except for those that PyTorch itself compares sizes with.
+    """
     about_sizes = any(token["size"] for token in tokens)
+    is_equality = _COMPUTING.isdisjoint(token[0] for token in tokens)
     redacted: list[str] = []
     for token in tokens:
         match token.lastgroup:
             case "local":
                 redacted.append(token["local"])
             case "word":
-                redacted.append(UNKNOWN if token[0] in _LITERALS else token[0])
+                is_type = token[0] == "None" and "".join(redacted).endswith((" is ", " is not "))
+                redacted.append(UNKNOWN if token[0] in _LITERALS and not is_type else token[0])
             case "global" | "size" | "mark":
                 redacted.append(token[0])
-            case "number" if about_sizes and redacted[-1:] != ["["] and re.fullmatch(_NUMBERS, token[0]):
+            case "number" if about_sizes and redacted[-1:] != ["["] and token[0] in _PYTORCHS_OWN:
+                redacted.append(token[0])
+            case "number" if is_equality and _SIZE_IS.search("".join(redacted)) and re.fullmatch(_NUMBERS, token[0]):
                 redacted.append(token[0])
             case _:
                 redacted.append(UNKNOWN)
@@ -112,14 +122,24 @@ def _clause(tokens: list[re.Match[str]]) -> list[str]:
 
 
 def _other(line: str) -> str:
+    phrase = next(filter(line.startswith, _PHRASES), None)
+    if phrase is not None:
+        return phrase
     state = _STATE.fullmatch(line)
     if state is not None:
-        words = (word if word in _STATES else UNKNOWN for word in state["states"].split())
-        return f"{state['begin']}{' '.join(words)}"[:_LIMIT]
-    of_type = _TYPE.fullmatch(line)
-    if of_type is not None:
-        return f"{_condition(of_type['check'], _LIMIT)}, type=<class {UNKNOWN}>"
+        words = (word if _STATES.fullmatch(word) else UNKNOWN for word in state["states"].split())
+        return " ".join((state["begin"], *words))[:_LIMIT]
+    typed = _TYPED.fullmatch(line)
+    if typed is not None:
+        begin, source, types, check, type_ = typed.groups()
+        return f"{begin or ''}{_condition(check or source, _LIMIT // 2)}{_CLASS.sub(_type, type_ or types)}"
     return _condition(line, _LIMIT)
+
+
+def _type(of: re.Match[str]) -> str:
+    """The name of a type of Python or PyTorch."""
+    is_known = is_type_name(of[1]) or of[1] == "torch.nn.parameter.Parameter"
+    return f"<class '{of[1]}'>" if is_known else f"<class {UNKNOWN}>"
 
 
 def _condition(text: str, limit: int) -> str:
@@ -138,13 +158,20 @@ def _is_expression(redacted: str) -> bool:
 
 def _reduced(text: str) -> str:
     line = text[:_READ].partition("\n")[0]
+    version = _VERSION.match(line)
+    if version is not None:
+        return version[0] + _without_version(line[version.end() :])
+    return _without_version(line)
+
+
+def _without_version(line: str) -> str:
     match = _TENSOR.fullmatch(line)
     if match is None:
         return _other(line)
     source = _condition(match["source"], _LIMIT // 2)
     redacted = match["rest"]
     if match["expected"] is not None:
-        expected, actual = (match[side] if match[side] in _SCALAR_TYPES else UNKNOWN for side in ("expected", "actual"))
+        expected, actual = (match[side] if is_type_name(match[side]) else UNKNOWN for side in ("expected", "actual"))
         redacted = f"dtype mismatch. expected {expected}, actual {actual}"
     if match["keys"] is not None:
         redacted = "dispatch key set mismatch. expected ?"
@@ -157,9 +184,10 @@ class GuardText(Kind):
     title = "guard"
     leaves = (
         "The condition that failed, in Dynamo's words: names of variables (`G['x']` is a global variable) and "
-        "attributes, operators, sizes, strides, ranks, data types and device numbers of tensors (`tensor 'x' size "
-        f"mismatch at index 0. expected 3, actual 4`). Every other literal is `{UNKNOWN}` (`n == {UNKNOWN}`), and "
-        f"so is a text that is not an expression. At most {_LIMIT} characters."
+        "attributes, operators, sizes, strides, ranks, data types, dispatch keys and device numbers of tensors (`tensor 'x' size "
+        "mismatch at index 0. expected 3, actual 4`), PyTorch's settings, and types of Python and PyTorch. Every other literal is "
+        f"`{UNKNOWN}` (`n == {UNKNOWN}`, `2 <= x.size()[0] <= {UNKNOWN}`), and so is a text that is not an expression. At most "
+        f"{_LIMIT} characters."
     )
     leaves_with_text = "The whole condition with every literal in it, at most 2 KiB."
     is_local = True
@@ -174,8 +202,11 @@ class GuardText(Kind):
 
     def whole(self, text: str) -> str:
         """See `Kind`."""
-        return cut(text)
+        return self.shortened(text, VALUE_LIMIT)
 
     def shortened(self, text: str, limit: int) -> str:
-        """See `Kind`."""
-        return cut(text, limit)
+        """See `Kind`. It is reduced to the same as the whole text, so that all readers of a trace conclude the same."""
+        short, reduced = cut(text, limit), _reduced(text)
+        if _reduced(short) != reduced:
+            short = reduced if size(reduced) <= limit else UNKNOWN
+        return short

@@ -355,11 +355,21 @@ class GuardClass:
     """What a failed guard concerns: values of `torch.compile.recompile.class`."""
 
     SIZE, STRIDE, RANK, DTYPE, DEVICE, REQUIRES_GRAD = "size", "stride", "rank", "dtype", "device", "requires_grad"
+    PARAMETER = "parameter"
+    """A size of a parameter, which PyTorch takes for a constant."""
+    INFERENCE_MODE = "inference_mode"
+    """Whether autograd knows a tensor: it does not in `torch.inference_mode`."""
+    DISPATCH_KEYS = "dispatch_keys"
+    """Another kind of tensor on the same device, such as a sparse or a conjugate one."""
     SHAPE = "shape"
     """A relation between sizes or strides."""
     TYPE = "type"
     VALUE = "value"
     """A number, a string or another Python value."""
+    MODULE_INT = "module_int"
+    """An int that a module has, which PyTorch takes for a constant."""
+    TRAINING = "training"
+    """Whether a module is in training mode."""
     IDENTITY = "identity"
     """A different object than before."""
     CONTENTS = "contents"
@@ -367,6 +377,8 @@ class GuardClass:
     STATE = "state"
     """A global setting of PyTorch: the grad mode, autocast, the default device."""
     BACKEND = "backend"
+    SEVERAL = "several"
+    """Not the same in the guards of all compiled versions."""
     OTHER = "other"
 
 
@@ -377,8 +389,8 @@ RECOMPILE_LIMIT_EVENT = "torch.compile.recompile_limit"
 RECOMPILE_CLASS = Attribute(
     "torch.compile.recompile.class",
     "string",
-    "What the failed guard concerns, such as `size` or `dtype`. Present if Dynamo is to compile the frame again "
-    "because the guard failed, also if a recompile limit then prevents the compilation.",
+    "What the failed guards concern, such as `size` or `dtype`; `several` if those of the compiled versions concern different things. "
+    "Present if Dynamo is to compile the frame again because none fits, also if a recompile limit then prevents the compilation.",
     phase.COMPILE_FRAME,
     event=(RECOMPILE_EVENT, RECOMPILE_LIMIT_EVENT),
     kind=Enumeration(*(value for name, value in vars(GuardClass).items() if name.isupper() and name != "OTHER")),
@@ -387,9 +399,9 @@ RECOMPILE_CLASS = Attribute(
 RECOMPILE_REASON = Attribute(
     "torch.compile.recompile.reason",
     "string",
-    "The guard that failed, such as `tensor 'x' size mismatch at index 0. expected 3, actual 4`. Sizes and data types "
-    "are kept; every other literal is `?`. Present if Dynamo is to compile the frame again because the guard failed, "
-    "also if a recompile limit then prevents the compilation.",
+    "The guard that failed, such as `tensor 'x' size mismatch at index 0. expected 3, actual 4`; of several compiled versions, the guard "
+    "of the one that Dynamo tried first. Sizes and data types are kept; every other literal is `?`. Present if Dynamo is to compile the "
+    "frame again because no version fits, also if a recompile limit then prevents the compilation.",
     phase.COMPILE_FRAME,
     event=(RECOMPILE_EVENT, RECOMPILE_LIMIT_EVENT),
     kind=GuardText(),
@@ -409,6 +421,14 @@ OPEN_SIZES_AXES = Attribute(
     "The axis of each argument in `torch.compile.recompile.open_sizes.arguments`.",
     phase.COMPILE_FRAME,
 )
+RECOMPILE_REASONS = Attribute(
+    "torch.compile.recompile.reasons",
+    "string[]",
+    "The guard of each compiled version that failed, behind the compile id of the version: `0/1: n == ?` (at most 8). Present if there "
+    "are several versions.",
+    phase.COMPILE_FRAME,
+    kind=GuardText(),
+)
 RECOMPILE_LIMIT = Attribute(
     "torch.compile.recompile.limit",
     "string",
@@ -422,7 +442,7 @@ RECOMPILE_LIMIT = Attribute(
 RECOMPILE_LIMIT_VALUE = Attribute(
     "torch.compile.recompile.limit_value",
     "int",
-    "The limit in `torch.compile.recompile.limit`, as it is for this function in this thread: each thread has its own settings.",
+    "The value of the setting in `torch.compile.recompile.limit` in the thread that reached it: each thread has its own.",
     phase.COMPILE_FRAME,
 )
 

@@ -61,18 +61,23 @@ class Compiling(NamedTuple):
 
 def compiling() -> Compiling:
     """The frame that the innermost call of Dynamo's `_compile` in this thread compiles."""
+    variables = _variables()
+    code = variables.get("code")
+    wrapped = _wrapped(code, variables.get("closure")) if type(code) is CodeType else None
+    return Compiling(
+        code if type(code) is CodeType else None,
+        _receiver(variables.get("locals")) if wrapped is None else type(wrapped),
+        is_whole=variables.get("one_graph") is True,
+        wrapped=wrapped,
+    )
+
+
+def _variables() -> Mapping[str, Any]:
+    """The variables of that call of `_compile`."""
     for frame in _outwards():
         if frame.f_code.co_name == "_compile" and _module(frame) == "torch._dynamo.convert_frame":
-            variables = frame.f_locals
-            code = variables.get("code")
-            wrapped = _wrapped(code, variables.get("closure")) if type(code) is CodeType else None
-            return Compiling(
-                code if type(code) is CodeType else None,
-                _receiver(variables.get("locals")) if wrapped is None else type(wrapped),
-                is_whole=variables.get("one_graph") is True,
-                wrapped=wrapped,
-            )
-    return Compiling()
+            return frame.f_locals
+    return {}
 
 
 def _wrapped(code: CodeType, closure: Any) -> Any:
@@ -272,7 +277,7 @@ class _OpenFrame(_OpenCompilation):
         if not self.measured:
             return None
         metrics = SimpleNamespace(**{"fail_reason": frames.limit_reason(error), **self.measured})
-        self.facts.update(frames.summary(metrics, self.compiling.code))
+        self.facts.update(frames.summary(metrics, self.compiling.code, self.compiling.receiver))
         why: dict[str, Any] = {key: self.facts[key] for key in recompiles.KEYS if key in self.facts}
         if semconv.RECOMPILE_LIMIT in why:
             self.occurred(semconv.RECOMPILE_LIMIT_EVENT, why)
@@ -359,6 +364,8 @@ class Frames:
             frame.measured.update(values)
             if "guard_count" in values and frame.measured.get("recompile_reason"):
                 frame.facts.update(open_sizes.facts(compiling_again()))
+            if values.get("recompile_reason") is not None:  # of the first compiled version
+                frame.measured[recompiles.REASONS] = _variables().get("reasons")
 
     def hit(self, call: Call) -> None:
         """Receive how long the compilation took that a cache has saved: `log_instant_event(self, event_name, time_ns, metadata)`."""

@@ -227,8 +227,8 @@ def model(receiver: type | None) -> Facts:
     return {semconv.MODEL_CLASS: reading.class_name(receiver)}
 
 
-def summary(metrics: Any, code: Any) -> Facts:
-    """The facts in `CompilationMetrics` about a frame of `code`: sizes, and the failure."""
+def summary(metrics: Any, code: Any, receiver: type | None) -> Facts:
+    """The facts in `CompilationMetrics` about a frame of `code`: sizes, and the failure. receiver: the class of its first argument."""
     return without_none(
         {
             semconv.GUARDS_COUNT: _number(metrics, "guard_count"),
@@ -236,7 +236,7 @@ def summary(metrics: Any, code: Any) -> Facts:
             semconv.COMPILE_FAILURE_REASON: _reason(attribute(metrics, "fail_reason")),
             semconv.COMPILE_FAILURE_FILE: reading.text(attribute(metrics, "fail_user_frame_filename")),
             semconv.COMPILE_FAILURE_LINE: _number(metrics, "fail_user_frame_lineno"),
-            **recompiles.recompile(metrics, code),
+            **recompiles.recompile(metrics, code, is_of_module=bool(model(receiver))),
             **recompiles.limit(metrics),
         }
     )
