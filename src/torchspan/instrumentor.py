@@ -17,7 +17,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec
 
 from opentelemetry import trace
-from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from torchspan import _settings
 from torchspan._base import forks
@@ -31,6 +30,24 @@ from torchspan._launched.start import current as current_run
 from torchspan._sampling import rules as sampling_rules
 from torchspan._server_span import SERVER_SPANS
 from torchspan.exceptions import ConfigurationError
+
+try:
+    from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
+except ValueError as error:  # importing it reads OTEL_PROPAGATORS
+    _REFUSED = error
+
+    class BaseInstrumentor:  # type: ignore[no-redef]
+        """In its place where OpenTelemetry refuses its configuration: torchspan cannot be enabled."""
+
+        is_instrumented_by_opentelemetry = False
+
+        def instrument(self, **_kwargs: Any) -> None:
+            """Say why."""
+            logger.warning("torchspan is not enabled, because OpenTelemetry refuses its configuration: %s", _REFUSED)
+
+        def uninstrument(self, **_kwargs: Any) -> None:
+            """Nothing is instrumented."""
+
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -167,6 +184,11 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             if _is_refusal(error) or is_programs(error):
                 raise
             failed("torchspan could not be enabled; the program continues without it.")
+            run = current_run()
+            if run is not None:
+                from torchspan._launched.run_report import NOT_ENABLED
+
+                run.fail(f"{NOT_ENABLED}: {error!r}")
 
     def _instrument_for(self, frame: FrameType, kwargs: dict[str, Any]) -> None:
         caller = _caller(frame)

@@ -128,7 +128,7 @@ def test_an_inactive_engine_opens_nothing(engine):
 @pytest.mark.fault("clock", "set back inside a compilation")
 def test_children_lie_inside_their_parents_when_the_wall_clock_is_set_back(engine, monkeypatch):
     parent = engine.open(phase.COMPILE, {})
-    monkeypatch.setattr("time.time_ns", lambda: 0)
+    monkeypatch.setattr("torchspan.engine.event.time_ns", lambda: 0)
     child = engine.open(phase.PARTITION, {})
     engine.close(child)
     engine.close(parent)

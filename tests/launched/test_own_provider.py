@@ -426,3 +426,39 @@ def test_the_file_has_the_spans_where_the_sdk_refuses_the_variables_of_the_expor
     assert error.startswith(
         "the exporter otlp_proto_grpc is not used, because the SDK refuses the OTEL_BSP_* variables: "
     )
+
+
+POOL = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from opentelemetry import trace
+trace.get_tracer("app").start_span("first").end()
+print(ThreadPoolExecutor().submit(lambda: threading.current_thread().name).result(), threading.Thread().name)
+"""
+
+
+def test_threads_of_the_program_and_of_its_pools_have_the_names_that_they_have_alone(program):
+    below = program(POOL).below_run()
+
+    assert (below.out, below.filed) == ("ThreadPoolExecutor-0_0 Thread-1\n", [("first", "torchspan.run")])
+
+
+MOCKED = """
+from unittest import mock
+from torchspan import observers
+
+@observers.observable()
+def work():
+    pass
+
+with mock.patch("time.time_ns", return_value=0):
+    work()
+"""
+
+
+def test_a_span_of_a_test_that_replaces_the_clock_has_the_true_time(program):
+    app = program(MOCKED)
+    app.below_run()
+
+    (span,) = [span for line in lines(app) for each in line["resourceSpans"] for span in each["scopeSpans"][0]["spans"]]
+    assert int(span["startTimeUnixNano"]) > 1_700_000_000 * 10**9

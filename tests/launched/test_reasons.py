@@ -77,6 +77,26 @@ def test_the_reason_is_the_true_one(said, variables, expected):
     assert said(**variables) == expected
 
 
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        (
+            {"OTEL_PROPAGATORS": "b3"},
+            "OpenTelemetry failed to load the instrumentations: ValueError: Propagator b3 not found. It is either misspelled or not installed.\n",
+        ),
+        ({"OTEL_PYTHON_TRACER_PROVIDER": "nosuch"}, "torchspan could not be enabled: StopIteration()\n"),
+    ],
+    ids=["propagator", "provider"],
+)
+def test_a_configuration_that_opentelemetry_refuses_is_the_reason_where_a_library_was_imported(
+    said, tmp_path, variables, expected
+):
+    """The program builds with TensorRT, and starts a Python that does nothing."""
+    (tmp_path / "tensorrt.py").write_text("__version__ = '10.0'")  # the name is all that counts here
+    builds = "import subprocess, sys, tensorrt\nsubprocess.run([sys.executable, '-c', ''], check=True)"
+    assert said(builds, **variables).splitlines(keepends=True)[-1] == f"{LOST}{expected}"
+
+
 def test_a_configuration_file_without_the_package_that_reads_it_is_named(said, tmp_path):
     python = python_without(tmp_path / "python", "opentelemetry.configuration")
     expected = f"torchspan: OTEL_CONFIG_FILE is set, but {NOT_THERE}; install it with: pip install 'torchspan[auto]'\n"

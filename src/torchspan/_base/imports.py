@@ -12,11 +12,11 @@ import functools
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import Context, copy_context
 from importlib.machinery import ModuleSpec, PathFinder
+from time import perf_counter_ns, time_ns  # the real ones, also where a test of the program replaces them later
 from types import ModuleType, TracebackType
 from typing import Any
 
@@ -158,10 +158,10 @@ class _Clock:
     """Wall clock and monotonic clock, read together where an outermost import starts."""
 
     def __init__(self) -> None:
-        self._wall_ns, self._start_ns = time.time_ns(), time.perf_counter_ns()
+        self._wall_ns, self._start_ns = time_ns(), perf_counter_ns()
 
     def now_ns(self) -> int:
-        return self._wall_ns + time.perf_counter_ns() - self._start_ns
+        return self._wall_ns + perf_counter_ns() - self._start_ns
 
 
 class FirstImports(AroundImport):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from functools import partial
 from importlib.metadata import entry_points
@@ -59,14 +60,20 @@ def resource() -> Resource:
     """The resource that the program's variables describe.
 
     The SDK runs detectors in threads of a pool, which refuses work once the main thread has ended, although other threads may
-    continue for hours. Then the resource is empty.
+    continue for hours. Then the resource is empty. Pools are numbered. The program's are numbered as without that one.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     from opentelemetry.sdk.resources import Resource
 
+    numbers = ThreadPoolExecutor._counter
+    ThreadPoolExecutor._counter = itertools.count().__next__
     try:
         return without_signals(partial(Resource.create, {}))
     except RuntimeError:
         return Resource({})
+    finally:
+        ThreadPoolExecutor._counter = numbers
 
 
 def exporter_names(signal: Signal) -> list[str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
 import os
 import signal
@@ -94,6 +95,7 @@ STARTING = "starting OpenTelemetry's SDK"
 WAITING = 0.9
 """The share of the time at a program's end that exporters have. The rest is for what Python itself does then."""
 
+_NEEDED = ("torchspan._launched.exporting", "torchspan._launched.provider", "torchspan.sdk")
 LONGEST_WAIT_S = 1.0
 """How long a thread's first span waits for another thread that makes the provider."""
 GAVE_UP = "gave-up"
@@ -254,9 +256,8 @@ class RunProcess:
     def _import(self) -> None:
         """Import everything that making the provider needs. No lock is held: another thread may wait for it inside an import."""
         with forks.uncut():
-            from torchspan._launched import exporting, provider  # noqa: F401
-            from torchspan.sdk import RunFileProcessor  # noqa: F401
-
+            # `from` hides the cause where the import fails in another thread.
+            exporting, *_ = map(importlib.import_module, _NEEDED)
             with contextlib.suppress(Exception):  # reported when the provider is made
                 exporting.load()
 
@@ -299,7 +300,7 @@ class RunProcess:
         except Exception as error:
             self._pause.lengthen()
             # The SDK reads limits when it is imported.
-            has_no_sdk = isinstance(error, ImportError) and "opentelemetry.sdk.trace" not in sys.modules
+            has_no_sdk = isinstance(error, ImportError) and sys.modules.get("opentelemetry.sdk.trace") is None
             self.fail(f"{NO_SDK if has_no_sdk else NOT_APPLIED}: {error!r}")
         finally:
             self._makers.discard(thread)

@@ -48,6 +48,7 @@ FOREIGN_PROVIDER = (
 """ddtrace's is one."""
 NO_SDK = "the OpenTelemetry SDK cannot be imported"
 NOT_APPLIED = "the OTEL_* variables cannot be applied"
+NOT_ENABLED = "torchspan could not be enabled"
 NOT_READY = "OpenTelemetry's SDK was not started in time"
 NOT_LOADED = "OpenTelemetry failed to load the instrumentations"
 
@@ -295,7 +296,7 @@ def _reason_without_spans(reports: Sequence[RunReport], environ: Mapping[str, st
         return NOT_READY
     if unsampled:
         return _reason_of_sampler(reports, unsampled, environ)
-    not_loaded = [error for report in reports for error in report.errors if error.startswith(NOT_LOADED)]
+    not_loaded = [error for report in reports for error in report.errors if error.startswith((NOT_LOADED, NOT_ENABLED))]
     if not_loaded and not any(report.rows for report in reports):
         return not_loaded[0]
     libraries = {name for report in reports for name in report.libraries}

@@ -151,11 +151,11 @@ def _without_values(record: logging.LogRecord) -> logging.LogRecord:
 
 
 def _load_instrumentations(process: RunProcess) -> None:
-    from opentelemetry.instrumentation.auto_instrumentation import _load
-
     from torchspan._launched.run_report import NOT_LOADED
 
     try:
+        from opentelemetry.instrumentation.auto_instrumentation import _load
+
         _load._load_instrumentors(_distro())  # type: ignore[no-untyped-call]
     except Exception as error:
         process.fail(f"{NOT_LOADED}: {_first_line(error)}")
