@@ -66,14 +66,15 @@ def resource() -> Resource:
 
     from opentelemetry.sdk.resources import Resource
 
-    numbers = ThreadPoolExecutor._counter
-    ThreadPoolExecutor._counter = itertools.count().__next__
+    pools: Any = ThreadPoolExecutor
+    numbers = pools._counter
+    pools._counter = itertools.count().__next__
     try:
         return without_signals(partial(Resource.create, {}))
     except RuntimeError:
         return Resource({})
     finally:
-        ThreadPoolExecutor._counter = numbers
+        pools._counter = numbers
 
 
 def exporter_names(signal: Signal) -> list[str]:

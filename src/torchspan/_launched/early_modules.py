@@ -10,30 +10,8 @@ from types import ModuleType
 
 from torchspan._base.imports import index_of_path_finder, spec_behind
 
-_KEPT = frozenset(
-    [
-        "torchspan",
-        "opentelemetry",
-        "abc",
-        "collections",
-        "contextlib",
-        "contextvars",
-        "copyreg",
-        "enum",
-        "functools",
-        "importlib",
-        "keyword",
-        "operator",
-        "re",
-        "reprlib",
-        "threading",
-        "types",
-        "typing",
-        "warnings",
-        "weakref",
-    ]
-)
-"""Packages that stay in `sys.modules`: those that spans go through, and those that Python itself, and code that is loaded, look up there."""
+_KEPT = {"collections", "enum", "importlib", "re", "threading", "types", "typing", "weakref"}
+"""Packages that stay in `sys.modules`, where Python itself looks for some, and so do those that spans go through."""
 
 
 class EarlyModules:
@@ -47,11 +25,13 @@ class EarlyModules:
     """
 
     def __init__(self, programs: Collection[str]) -> None:
-        packages = {name for name, module in sys.modules.items() if name not in programs and _can_leave(name, module)}
+        imported = {name: module for name, module in sys.modules.items() if _is_from_file(module)}
+        packages = imported.keys() - _KEPT - set(programs)
         self._modules = {
             name: module
-            for name, module in sys.modules.items()
-            if name.partition(".")[0] in packages and _is_from_file(module)
+            for name, module in imported.items()
+            if (package := name.partition(".")[0]) in packages
+            and not package.startswith(("_", "opentelemetry", "torchspan"))
         }
         for name in self._modules:
             del sys.modules[name]
@@ -73,10 +53,6 @@ class EarlyModules:
 
         vars(spec.loader).update(create_module=lambda _spec: early, exec_module=exec_module)
         return spec
-
-
-def _can_leave(name: str, module: ModuleType) -> bool:
-    return "." not in name and not name.startswith("_") and name not in _KEPT and _is_from_file(module)
 
 
 def _is_from_file(module: ModuleType) -> bool:
