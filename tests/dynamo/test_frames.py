@@ -111,7 +111,13 @@ def test_a_backward_graph_is_a_span_where_it_first_runs_linked_to_its_frame(ever
         "backward\n  torch.compile_backward",
     ]
     (forward,), (backward,) = spans("torch.compile_frame"), spans("torch.compile_backward")
-    assert without_clocks(backward.attributes) == {"torchspan.keep": True, "torch.compile.id": "0/0"}
+    assert without_clocks(backward.attributes) == {
+        "torchspan.keep": True,
+        "torch.compile.id": "0/0",
+        "code.function.name": "product",
+        "code.file.path": "support/compiled.py",
+        "code.line.number": compiled.product.__code__.co_firstlineno,
+    }
     assert [link.context for link in backward.links] == [forward.context]
 
 
