@@ -137,6 +137,7 @@ def test_a_key_of_the_program_in_an_error_of_the_library_does_not_leave():
     ("text", "kept"),
     [
         ("backend='inductor' raised:\nTypeError: wanda\n", "backend=? raised:\nTypeError: ?"),
+        ("backend='inductor' raised:\nJSONDecodeError: wanda: krol", "backend=? raised:\nJSONDecodeError: ?"),
         ("Data-dependent branching\n  Explanation: wanda", "Data-dependent branching"),
         ("wanda\nkrol", "?"),
     ],

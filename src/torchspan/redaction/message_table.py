@@ -114,7 +114,8 @@ class KnownMessage(NamedTuple):
         for hole, literal, stop, other in zip(
             self.holes, self.literals[1:], (*earliest, end), (*latest, end), strict=True
         ):
-            is_bounded = is_certain and stop == other
+            # A name has nothing of what is written behind it, so its end is certain.
+            is_bounded = is_certain and (stop == other or hole == "function")
             pieces += (_in_hole(hole, text[start:stop]) if is_bounded else UNKNOWN, literal)
             start, is_certain = stop + len(literal), stop == other
         return "".join(pieces)
