@@ -71,7 +71,7 @@ def picked_outside(sampling, runner):
 
 def test_without_a_provider_no_run_is_picked_and_failures_are_not_events(clock):
     sampling = RunSampling(RateLimits(), SamplingRules(execute=1), clock=clock)
-    assert (sampling.roots, sampling.keeps_failed, sampling.failed(Thing())) == (None, False, None)
+    assert (sampling.roots, sampling.failed(Thing())) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_the_rules_of_torchspans_sampler_say_how_runs_are_picked(sampling, rules
 
 
 def test_under_another_sampler_only_failed_runs_are_offered_to_it_unless_a_setting_asks_for_more(sampling):
-    assert (sampling(None).roots, sampling(None).keeps_failed) == (None, True)
+    assert (sampling(None).roots, sampling(None).failed(Thing())) == (None, Pick())
 
 
 @pytest.mark.parametrize("asked", [SamplingRules(execute=0.01), SamplingRules(execute_target=5)])
@@ -97,7 +97,7 @@ def test_under_another_sampler_each_run_is_offered_to_it_and_that_one_decides_al
     made = sampling(None, asked)
     assert len(picked(made.roots, 1000)) == 1000
     assert outside(made, Thing()) == Pick(None)
-    assert made.keeps_failed
+    assert made.failed(Thing()) == Pick()
 
 
 def test_the_rate_limits_hold_under_another_sampler_as_well(sampling):

@@ -7,7 +7,7 @@ made, as a state. The next run in that context does what the state says:
 | state | what is known of the context | a run |
 |---|---|---|
 | `UNDECIDED` | nothing yet | is decided about |
-| `PASSING` | nothing is recorded, counted or measured | is made |
+| `PASSING` | nothing is recorded, counted or measured | is made; only its failure is an event |
 | `SUPPRESSED` | nothing may be recorded, counted or measured | is made, and its failure is not an event |
 | `MEASURED` | nothing is recorded, and durations are wanted | is timed |
 | `OFFERED` | nothing surrounds it, and a rule picks some runs | is decided about if it is picked; otherwise it is made or timed |
@@ -377,9 +377,8 @@ class EngineRuns:
             self.count(tally, duration_s, error)
 
     def _keeps(self, call: RunCall, error: BaseException) -> bool:
-        if not self._sampling.keeps_failed or not issubclass(type(error), Exception):
-            return False
-        return not (self._is_excluded() or _dynamo_safety.is_symbolic(_values(call.inputs)))
+        is_interrupt = not issubclass(type(error), Exception)
+        return not (is_interrupt or self._is_excluded() or _dynamo_safety.is_symbolic(_values(call.inputs)))
 
 
 def _values(inputs: Any) -> tuple[Any, ...]:

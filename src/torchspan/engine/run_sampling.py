@@ -107,8 +107,6 @@ class RunSampling:
         self.target: TargetRate | None = None
         self.roots: Roots | None = None
         """Picks runs outside everything. None: no run is picked."""
-        self.keeps_failed = False
-        """Whether failed runs are events: once there is a provider. Its sampler decides about them as about any span."""
         renew_after_fork(self)
 
     def use(self, rules: SamplingRules | None) -> None:
@@ -126,7 +124,7 @@ class RunSampling:
         """Draw new numbers, for example in a forked process: its draws must differ from its parent's."""
         if not self._is_in_use:
             return
-        self.keeps_failed, is_own = True, self._rules is not None
+        is_own = self._rules is not None
         rules = self._rules or self._asked
         self._limits.per_second = rules.limit
         self.roots = self.target = self._probability = None
@@ -173,7 +171,10 @@ class RunSampling:
         return Pick(None if self._clock() < self._certain_from_s else self._probability)
 
     def failed(self, runner: Any) -> Pick | None:
-        """Whether a failed run of `runner` that is not an event yet becomes one: ten a second for each object."""
-        if not self.keeps_failed or self._failures.refused_until(runner, None) is not None:
+        """Whether a failed run of `runner` that is not an event yet becomes one: ten a second for each object.
+
+        None does before there is a provider. Its sampler decides about them as about any span.
+        """
+        if not self._is_in_use or self._failures.refused_until(runner, None) is not None:
             return None
         return FOR_ITSELF

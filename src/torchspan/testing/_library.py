@@ -163,7 +163,7 @@ def setup_inputs(original: Any, _call: str) -> Any:
     @functools.wraps(original)
     def setup_input_tensors(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        for message in self.context.refused.values():
+        for message in filter(None, self.context.refused.values()):
             raise RuntimeError(f"Error while setting the input shape: {message}")
 
     return setup_input_tensors

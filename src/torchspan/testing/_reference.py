@@ -208,9 +208,8 @@ def private_copy(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     Of its nodes' metadata there is only what `_is_number` asks for: symbols carry their ShapeEnv, which cannot be pickled.
     """
     copied_graph = copy.deepcopy(module.graph)
-    copied_graph.set_codegen(
-        torch.fx.graph.CodeGen()
-    )  # an engine's bindings are flat, whatever the program's arguments
+    # An engine's bindings are flat, whatever the arguments of the program are.
+    copied_graph.set_codegen(torch.fx.graph.CodeGen())
     graph = torch.fx.GraphModule(module, copied_graph)
     for node in graph.graph.nodes:
         node.meta = {"val": 0} if node.op == "placeholder" and _is_number(node) else {}

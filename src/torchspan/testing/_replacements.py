@@ -110,6 +110,7 @@ TENSORRT = (
 
 _INTERPRETER = "torch_tensorrt.dynamo.conversion._TRTInterpreter"
 _RUNTIME = "torch_tensorrt.dynamo.runtime"
+_UP_TO_2_12 = f"{_RUNTIME}._PythonTorchTensorRTModule"
 
 # Applied when the body of torch_tensorrt has run, before any post-import hook.
 TORCH_TENSORRT = (
@@ -133,12 +134,8 @@ TORCH_TENSORRT = (
     Replacement("torch_tensorrt._Device", "Device._from", "_library:device_from"),
     # They ignore that TensorRT refuses a shape, which the C++ runtime raises. The second one is the module up to 2.12.
     Replacement(f"{_RUNTIME}._TRTEngine", "TRTEngine.setup_input_tensors", "_library:setup_inputs"),
-    Replacement(
-        f"{_RUNTIME}._PythonTorchTensorRTModule",
-        "PythonTorchTensorRTModule.setup_input_tensors",
-        "_library:setup_inputs",
-    ),
+    Replacement(_UP_TO_2_12, "PythonTorchTensorRTModule.setup_input_tensors", "_library:setup_inputs"),
     # What they say about inputs on the CPU would break Dynamo's graph. The second one is the module up to 2.12.
     Replacement(f"{_RUNTIME}._TorchTensorRTModule", "logger.warning", "_library:quiet_about_inputs"),
-    Replacement(f"{_RUNTIME}._PythonTorchTensorRTModule", "logger.warning", "_library:quiet_about_inputs"),
+    Replacement(_UP_TO_2_12, "logger.warning", "_library:quiet_about_inputs"),
 )

@@ -90,12 +90,6 @@ class StandInEngine(StandIn):
         dtype: torch.dtype = dtypes._from(self.get_tensor_dtype(name)).to(torch.dtype)
         return dtype
 
-    def limits(self, name: str, profile: int) -> tuple[Shape, Shape]:
-        """The smallest and the largest shape that an input may have."""
-        static = self.reference.bindings[name].shape
-        low, _, high = self.get_tensor_profile_shape(name, profile) if -1 in static else (static, static, static)
-        return low, high
-
     def refuse(self, message: str) -> bool:
         """False, TensorRT's answer, after an error in the log of whoever made the engine."""
         if self.logger is not None:
@@ -235,11 +229,9 @@ class ExecutionContext(StandIn):
     def set_input_shape(self, name: str, shape: Any) -> bool:
         """As TensorRT: False, and the shape is as before, unless the engine was built for `shape`."""
         sizes = tuple(int(size) for size in shape)
-        unfit = self._unfit(name, sizes)
-        if unfit:
-            self.refused[name] = unfit
-            return self.engine.refuse(unfit)
-        self.refused.pop(name, None)
+        self.refused[name] = self._unfit(name, sizes)
+        if self.refused[name]:
+            return self.engine.refuse(self.refused[name])
         self._shapes[name] = sizes
         return True
 
@@ -298,7 +290,9 @@ class ExecutionContext(StandIn):
     def _run(self, stream: int) -> bool:
         read, names = self.engine.names(is_input=True), self.engine.names(is_input=False)
         unfit = [*self.refused.values(), *(self._unfit(name, self._shape(name)) for name in read)]
-        unfit += [f"Address is not set for {name}." for name in (*read, *names) if not self._is_bound(name)]
+        bound = {*self._allocators, *(name for name, address in self._addresses.items() if address)}
+        unbound = [name for name in (*read, *names) if name not in bound and 0 not in self.get_tensor_shape(name)]
+        unfit += [f"Address is not set for {name}." for name in unbound]
         for message in filter(None, unfit):
             return self.engine.refuse(message)
         outputs = self.engine.reference.run([self._tensor(name, self._shape(name)) for name in read])
@@ -320,15 +314,13 @@ class ExecutionContext(StandIn):
 
     def _unfit(self, name: str, shape: Shape) -> str:
         """What TensorRT says about an input of a shape that the engine was not built for; nothing if it was."""
-        low, high = self.engine.limits(name, self.active_optimization_profile)
+        static, profile = self.engine.reference.bindings[name].shape, self.active_optimization_profile
+        low, _, high = self.engine.get_tensor_profile_shape(name, profile) if -1 in static else (static, static, static)
         shape = shape or (low if low == (1,) else shape)  # Torch-TensorRT passes a number without its dimension
         if len(shape) == len(low) and all(a <= size <= b for a, size, b in zip(low, shape, high, strict=True)):
             return ""
         set_, least, most = (str([*sizes]).replace(" ", "") for sizes in (shape, low, high))
-        return _MISFIT.format(name, set_, self.active_optimization_profile, least, most)
-
-    def _is_bound(self, name: str) -> bool:
-        return bool(self._addresses.get(name) or self._allocators.get(name)) or 0 in self.get_tensor_shape(name)
+        return _MISFIT.format(name, set_, profile, least, most)
 
     def _deliver(self, name: str, output: torch.Tensor, stream: int) -> None:
         allocator = self._allocators.get(name)
@@ -337,9 +329,7 @@ class ExecutionContext(StandIn):
             self._addresses[name] = allocator.reallocate_output_async(name, 0, size, 256, stream)
             allocator.notify_shape(name, tuple(output.shape))
         elif tuple(output.shape) != tuple(self.get_tensor_shape(name)):  # the caller's memory is of that size
-            raise RuntimeError(
-                f"The graph of the engine returned {tuple(output.shape)} for {name}: nothing was written."
-            )
+            raise RuntimeError(f"Nothing is written: {name} is {tuple(output.shape)}, which its engine did not say.")
         self._tensor(name, tuple(output.shape)).copy_(output)
 
     def _tensor(self, name: str, shape: Shape) -> torch.Tensor:
@@ -381,7 +371,7 @@ class Refitter(StandIn):
     interface = "Refitter"
 
     def __init__(self, engine: StandInEngine, logger: Any) -> None:
-        self.logger = logger
+        del logger
         if not isinstance(engine, StandInEngine):  # what deserializing returned for an engine that it could not read
             raise TypeError(f"Refitter() takes an engine, not {engine!r}")
         self.engine = engine

@@ -219,8 +219,8 @@ def converter_support(_call: Call, result: Any, scratch: Scratch) -> Facts:
     if type(result) is not tuple or len(result) != 2:
         return {}
     supported, total = map(reading.whole_number, result)
-    whole: Facts = {semconv.OPERATORS_TENSORRT: total, semconv.COVERAGE: 1.0}
-    scratch[WHOLE] = whole if total and supported == total else {}
+    whole: Facts = {semconv.OPERATORS_TENSORRT: total, semconv.COVERAGE: 1.0} if total and supported == total else {}
+    scratch[WHOLE] = whole
     return without_none({semconv.OPERATORS_SUPPORTED: supported, semconv.OPERATORS_TOTAL: total})
 
 
