@@ -81,7 +81,7 @@ def test_a_descriptor_is_not_inherited(path):
 def test_a_link_is_refused_and_what_it_leads_to_is_neither_written_nor_made(path, tmp_path, victim):
     for target in (victim, tmp_path / "dangling"):
         os.symlink(target, path)
-        assert why(path) == "is a link, which torchspan does not follow"
+        assert why(path) == "it is a link, which torchspan does not follow"
         os.unlink(path)
     assert not (tmp_path / "dangling").exists()
 
@@ -95,12 +95,12 @@ def test_a_folder_that_is_a_link_is_followed(tmp_path):
 
 def test_a_file_with_a_second_name_is_refused(path, victim):
     os.link(victim, path)
-    assert why(path) == "has a second name (a hard link)"
+    assert why(path) == "it has a second name (a hard link)"
 
 
 def test_a_file_of_another_user_is_refused(path):
     name = foreign(path)
-    assert why(name) == "belongs to another user"
+    assert why(name) == "it belongs to another user"
 
 
 def test_where_a_file_system_gives_every_file_one_owner_it_counts_as_this_users(path, monkeypatch):
@@ -112,9 +112,9 @@ def test_where_a_file_system_gives_every_file_one_owner_it_counts_as_this_users(
 @pytest.mark.parametrize(
     ("make", "clause"),
     [
-        (os.mkfifo, "is a named pipe, and not a regular file"),
+        (os.mkfifo, "it is a named pipe, and not a regular file"),
         (os.mkdir, "Is a directory"),
-        (bind, "is a socket, and not a regular file"),
+        (bind, "it is a socket, and not a regular file"),
     ],
 )
 def test_what_is_not_a_regular_file_is_refused_without_being_opened(tmp_path, monkeypatch, make, clause):
@@ -124,12 +124,12 @@ def test_what_is_not_a_regular_file_is_refused_without_being_opened(tmp_path, mo
 
 
 def test_a_device_is_refused():
-    assert why("/dev/null") == "is a device, and not a regular file"
+    assert why("/dev/null") == "it is a device, and not a regular file"
 
 
 def test_the_names_of_this_processs_descriptors_are_links_and_refused(tmp_path):
     with open(tmp_path / "out", "w") as file:
-        assert why(f"/dev/fd/{file.fileno()}") == "is a link, which torchspan does not follow"
+        assert why(f"/dev/fd/{file.fileno()}") == "it is a link, which torchspan does not follow"
 
 
 # --- a name that is swapped while it is opened --------------------------------------------------------------------
@@ -164,17 +164,17 @@ def swapped(monkeypatch):
 )
 def test_a_file_that_is_swapped_for_a_link_is_refused(path, swapped, victim):
     swapped(path, lambda: os.symlink(victim, path))
-    assert why(path) == "is a link, which torchspan does not follow"
+    assert why(path) == "it is a link, which torchspan does not follow"
 
 
 def test_a_file_that_is_swapped_for_a_second_name_of_another_is_refused(path, swapped, victim):
     swapped(path, lambda: os.link(victim, path))
-    assert why(path) == "has a second name (a hard link)"
+    assert why(path) == "it has a second name (a hard link)"
 
 
 def test_a_file_that_is_swapped_for_a_pipe_is_refused_and_not_waited_for(path, swapped):
     swapped(path, lambda: os.mkfifo(path))
-    assert why(path) == "was replaced while it was opened"
+    assert why(path) == "it was replaced while it was opened"
 
 
 def test_a_file_that_is_deleted_while_it_is_opened_is_made_again(path, swapped):
@@ -189,7 +189,7 @@ def test_a_file_that_is_deleted_and_made_again_all_the_time_ends_the_attempts(pa
 
     with open(path, "w"):
         monkeypatch.setattr(files, "open_existing", gone)
-    assert why(path) == "is deleted and created again repeatedly"
+    assert why(path) == "it is deleted and created again repeatedly"
 
 
 def test_a_size_beyond_the_limit_of_the_process_is_refused_and_the_limit_itself_is_not():

@@ -8,8 +8,8 @@ import stat
 import pytest
 
 from support.descriptors import no_more_descriptors
-from torchspan._files import folders
-from torchspan._files.folders import open_folder
+from torchspan._files import folders, opening
+from torchspan._files.folders import MARKER, open_folder
 
 pytestmark = pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="the system opens no folders")
 
@@ -64,16 +64,16 @@ def test_a_folder_of_another_user_is_refused(place):
         other = str(place)
     with pytest.raises(OSError) as caught:
         open_folder(other)
-    assert caught.value.strerror == "belongs to another user"
+    assert caught.value.strerror == "it belongs to another user"
 
 
 def test_what_is_put_in_its_place_is_neither_written_nor_read_nor_removed(folder, place, tmp_path):
-    folder.write("1.json", b"before")  # by which the folder is recognized where it is not at its path
+    folder.write(MARKER, b"")  # by which the folder is recognized where it is not at its path
     place.rename(tmp_path / "moved")
     place.mkdir()
     (place / "2.json").write_text("planted")
     folder.write("1.json", b"mine")
-    assert (folder.names(), names(place)) == (["1.json"], ["2.json"])
+    assert (sorted(folder.names()), names(place)) == ([MARKER, "1.json"], ["2.json"])
     folder.remove(OWN)
     assert names(place) == ["2.json"]
 
@@ -82,7 +82,7 @@ def test_once_it_is_gone_nothing_is_written_to_what_is_put_in_its_place(folder, 
     place.rmdir()
     place.mkdir()
     (place / "1.json").symlink_to(victim)
-    with pytest.raises(PermissionError, match="was replaced by another folder"):
+    with pytest.raises(PermissionError, match="it was replaced by another folder"):
         folder.write("1.json", b"mine")
     assert names(place) == ["1.json"]
 
@@ -114,12 +114,12 @@ def test_a_descriptor_that_the_program_closed_is_opened_again_if_it_is_the_same_
     os.close(folder.number)
     folder.write("1.json", b"mine")
     assert names(place) == ["1.json"]
+    os.close(folder.number)
     place.rename(tmp_path / "moved")
     place.mkdir()
-    os.close(folder.number)
     with pytest.raises(OSError) as caught:
         folder.write("1.json", b"mine")
-    assert (caught.value.strerror, names(place)) == ("was replaced by another folder", [])
+    assert (caught.value.strerror, names(place)) == ("it was replaced by another folder", [])
 
 
 def test_a_number_that_the_program_gave_to_a_file_of_its_own_is_left_alone(folder, place, tmp_path):
@@ -135,9 +135,7 @@ def test_a_number_that_the_program_gave_to_a_file_of_its_own_is_left_alone(folde
 
 
 def test_a_folder_of_the_program_that_has_number_and_inode_of_this_one_is_left_alone(folder, place, tmp_path):
-    folder.write("1.json", b"mine")
     place.rename(tmp_path / "of the program")  # as where this one was deleted and its inode given to the program's
-    (tmp_path / "of the program" / "1.json").unlink()
     with pytest.raises(FileNotFoundError):
         folder.write("1.json", b"mine")
     assert names(tmp_path / "of the program") == []
@@ -170,9 +168,9 @@ def test_a_file_that_is_made_while_it_is_removed_does_not_keep_it(folder, place,
     assert not place.exists()
 
 
-@pytest.mark.parametrize("function", ["Descriptor", "is_own"])
-def test_a_folder_that_could_not_be_opened_leaves_no_descriptor(place, monkeypatch, function):
-    monkeypatch.setattr(folders, function, failing)
+@pytest.mark.parametrize(("module", "function"), [(opening, "_high"), (folders, "is_own")])
+def test_a_folder_that_could_not_be_opened_leaves_no_descriptor(place, monkeypatch, module, function):
+    monkeypatch.setattr(module, function, failing)
     with no_more_descriptors(), pytest.raises(MemoryError):
         open_folder(str(place))
 

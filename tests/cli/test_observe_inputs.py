@@ -195,8 +195,8 @@ def test_merged_calls_replace_no_file_that_is_read_and_no_file_of_traces(torchsp
     (tmp_path / "trace.jsonl").write_text('{"resourceSpans":[]}\n')
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     for name, why in (
-        ("b.json", "is one of the files that are read"),
-        ("trace.jsonl", "is not a file of observed inputs, and torchspan replaces no other file"),
+        ("b.json", "it is one of the files that are read"),
+        ("trace.jsonl", "it is not a file of observed inputs, and torchspan replaces no other file"),
     ):
         assert torchspan("inputs", tmp_path / "a.json", tmp_path / "b.json", "--output", tmp_path / name) == (
             2,

@@ -346,7 +346,7 @@ def test_a_file_that_cannot_become_a_page_is_refused_before_the_program_starts(s
     command = program("open('started', 'w').close()")
     (shell.folder / "mine.html").write_text("mine")
     for target, reason in (
-        ("mine.html", "is not a page, a picture or a Perfetto file that torchspan wrote"),
+        ("mine.html", "it is not a page, a picture or a Perfetto file that torchspan wrote"),
         ("nowhere/app.html", "No such file or directory"),
     ):
         result = shell("run", "--html", target, "--", *command)

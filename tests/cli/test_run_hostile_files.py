@@ -30,14 +30,14 @@ def test_a_pipe_under_a_name_of_the_family_is_not_read(shell, tmp_path):
     os.mkfifo(tmp_path / "t-1.jsonl")
     result = run(shell, "--output", tmp_path / "t-%p.jsonl")
     assert (result.returncode, " · exit 0\n" in result.stderr) == (0, True)
-    assert f"torchspan: cannot read {tmp_path}/t-1.jsonl: is a named pipe, and not a regular file\n" in result.stderr
+    assert f"torchspan: cannot read {tmp_path}/t-1.jsonl: it is a named pipe, and not a regular file\n" in result.stderr
 
 
 def test_a_link_to_a_device_without_an_end_is_not_read(shell, tmp_path):
     (tmp_path / "t-1.jsonl").symlink_to("/dev/zero")
     result = run(shell, "--output", tmp_path / "t-%p.jsonl")
     assert (result.returncode, " · exit 0\n" in result.stderr) == (0, True)
-    assert f"cannot read {tmp_path}/t-1.jsonl: is a link, which torchspan does not follow\n" in result.stderr
+    assert f"cannot read {tmp_path}/t-1.jsonl: it is a link, which torchspan does not follow\n" in result.stderr
 
 
 def test_a_link_to_nothing_keeps_no_run_from_its_start(shell, tmp_path):
@@ -60,7 +60,7 @@ def test_a_pipe_that_is_placed_while_the_program_runs_is_the_reason_that_nothing
     result = run(shell, "--output", "t-%p.jsonl", program=PLANTING)
     assert result.returncode == 0
     assert "nothing was recorded: 1 of 1 spans are missing from the file: " in result.stderr
-    assert result.stderr.endswith("is a named pipe, and not a regular file\n")
+    assert result.stderr.endswith("it is a named pipe, and not a regular file\n")
 
 
 def test_the_file_of_a_run_is_for_its_owner_alone_unless_the_mode_says_otherwise(shell):

@@ -9,6 +9,7 @@ import pytest
 
 from support.child import unmeasured
 from support.first_screen import WHILE_IT_RUNS
+from torchspan._files import opening
 from torchspan.cli import _output
 
 TRACED = "from opentelemetry import trace; trace.get_tracer('torchspan').start_span('work').end()"
@@ -26,6 +27,13 @@ def refused(torchspan, file, *program):
 
 def test_a_folder_is_refused(torchspan, tmp_path):
     assert refused(torchspan, tmp_path) == f"{tmp_path}: Is a directory; name another file: --output <file>\n"
+
+
+def test_a_dash_is_refused(torchspan, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    reason = "it is the standard output, and traces are appended to a file; name another file: --output <file>\n"
+    assert refused(torchspan, "-") == f"-: {reason}"
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_file_below_a_file_is_refused(torchspan, tmp_path):
@@ -51,8 +59,8 @@ def test_a_device_and_a_pipe_are_refused_since_they_cannot_be_read_back(torchspa
     os.mkfifo(tmp_path / "pipe")
     reason = "and not a regular file; name another file: --output <file>\n"
 
-    assert refused(torchspan, "/dev/full") == f"/dev/full: is a device, {reason}"
-    assert refused(torchspan, tmp_path / "pipe") == f"{tmp_path}/pipe: is a named pipe, {reason}"
+    assert refused(torchspan, "/dev/full") == f"/dev/full: it is a device, {reason}"
+    assert refused(torchspan, tmp_path / "pipe") == f"{tmp_path}/pipe: it is a named pipe, {reason}"
 
 
 def test_a_file_without_permission_is_refused(torchspan, tmp_path, monkeypatch):
@@ -60,7 +68,7 @@ def test_a_file_without_permission_is_refused(torchspan, tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     (tmp_path / "x.jsonl").touch()
-    monkeypatch.setattr(_output.os, "open", denied)  # root may open every file
+    monkeypatch.setattr(opening.system, "open", denied)  # root may open every file
 
     assert refused(torchspan, tmp_path / "x.jsonl") == (
         f"{tmp_path}/x.jsonl: Permission denied; name another file: --output <file>\n"
@@ -73,8 +81,8 @@ def test_a_file_of_the_environment_that_cannot_be_written_keeps_no_program_from_
     (tmp_path / "link").symlink_to("x.jsonl")
     for file, why in (
         (tmp_path, "Is a directory"),
-        (tmp_path / "link", "is a link, which torchspan does not follow"),
-        ("/dev/null", "is a device, and not a regular file"),
+        (tmp_path / "link", "it is a link, which torchspan does not follow"),
+        ("/dev/null", "it is a device, and not a regular file"),
     ):
         environment = {**os.environ, "TORCHSPAN_FILE": str(file)}
         command = ["run", "--quiet", "--", sys.executable, "-c", f"{TRACED}; raise SystemExit(3)"]
@@ -94,7 +102,7 @@ def test_a_file_that_contains_something_else_than_traces_is_refused(torchspan, t
     for name, content in (("app.py", "print(1)\n"), ("config.json", '{"hidden_size": 4}\n')):
         (tmp_path / name).write_text(content)
         assert refused(torchspan, tmp_path / name) == (
-            f"{tmp_path / name}: is not a file of traces, and torchspan appends to no other file; "
+            f"{tmp_path / name}: it is not a file of traces, and torchspan appends to no other file; "
             "name another file: --output <file>\n"
         )
         assert (tmp_path / name).read_text() == content
@@ -131,7 +139,7 @@ def test_a_link_is_refused(torchspan, tmp_path):
     (tmp_path / "x.jsonl").write_text(TRACE)
     (tmp_path / "link").symlink_to("x.jsonl")
     (tmp_path / "broken").symlink_to("none/y.jsonl")
-    reason = "is a link, which torchspan does not follow; name another file: --output <file>\n"
+    reason = "it is a link, which torchspan does not follow; name another file: --output <file>\n"
 
     assert refused(torchspan, tmp_path / "link") == f"{tmp_path}/link: {reason}"
     assert refused(torchspan, tmp_path / "broken") == f"{tmp_path}/broken: {reason}"
@@ -144,7 +152,7 @@ def test_a_file_with_a_second_name_is_refused(torchspan, tmp_path):
     os.link(tmp_path / "mine", tmp_path / "x.jsonl")
 
     assert refused(torchspan, tmp_path / "x.jsonl") == (
-        f"{tmp_path}/x.jsonl: has a second name (a hard link); name another file: --output <file>\n"
+        f"{tmp_path}/x.jsonl: it has a second name (a hard link); name another file: --output <file>\n"
     )
 
 
@@ -156,7 +164,7 @@ def test_a_file_of_another_user_is_refused(torchspan, tmp_path):
     else:  # root's files are of another user
         file = "/etc/passwd"
 
-    assert refused(torchspan, file) == f"{file}: belongs to another user; name another file: --output <file>\n"
+    assert refused(torchspan, file) == f"{file}: it belongs to another user; name another file: --output <file>\n"
 
 
 def elsewhere(shell, tmp_path, *words, **options):

@@ -199,12 +199,12 @@ def test_no_other_file_is_replaced_and_no_link(tmp_path):
     """A file of any kind was replaced, and a link too."""
     file = tmp_path / "observed.json"
     file.write_text('{"resourceSpans":[]}\n')
-    with pytest.raises(OSError, match="is not a file of observed inputs, and torchspan replaces no other file"):
+    with pytest.raises(OSError, match="it is not a file of observed inputs, and torchspan replaces no other file"):
         observed(Add(), MIXED[0]).to_json(file)
     assert file.read_text() == '{"resourceSpans":[]}\n'
     file.rename(tmp_path / "trace.jsonl")
     file.symlink_to("trace.jsonl")
-    with pytest.raises(OSError, match="is a link, which torchspan does not follow"):
+    with pytest.raises(OSError, match="it is a link, which torchspan does not follow"):
         observed(Add(), MIXED[0]).to_json(file)
     assert (sorted(path.name for path in tmp_path.iterdir()), file.is_symlink()) == (
         ["observed.json", "trace.jsonl"],

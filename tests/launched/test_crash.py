@@ -10,6 +10,7 @@ import textwrap
 import pytest
 
 from support.descriptors import no_more_descriptors
+from torchspan._files import opening
 from torchspan._files.folders import open_folder
 from torchspan._launched import faults
 from torchspan._launched.crash import Crash, read_crash, read_crashes
@@ -345,7 +346,7 @@ def test_a_file_for_crashes_that_could_not_be_opened_leaves_no_descriptor(tmp_pa
         raise MemoryError
 
     folder = open_folder(str(tmp_path))
-    monkeypatch.setattr(faults, "Descriptor", failing)
+    monkeypatch.setattr(opening, "_high", failing)
     monkeypatch.setattr(faults.faulthandler, "is_enabled", lambda: False)  # pytest has enabled it
     with no_more_descriptors(), pytest.raises(MemoryError):
         faults.catch_crashes(folder)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `torchspan run` says of a run of which nothing, or not all, arrived: the true reason."""
 
+import os
 import subprocess
 import sys
 
@@ -197,12 +198,12 @@ TOO_LARGE = "File too large: this process may write files of at most 2000 bytes 
         (
             "os.remove('x.jsonl'); os.symlink('/dev/null', 'x.jsonl')",
             "10 of 10",
-            "cannot be written: is a link, which torchspan does not follow",
+            "cannot be written: it is a link, which torchspan does not follow",
         ),
         (
             "os.remove('x.jsonl'); os.mkfifo('x.jsonl')",
             "10 of 10",
-            "cannot be written: is a named pipe, and not a regular file",
+            "cannot be written: it is a named pipe, and not a regular file",
         ),
         (
             "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))",
@@ -236,6 +237,38 @@ def test_spans_that_a_forked_child_could_not_write_are_counted_in_its_process_al
     text = of_ten(f"child = os.fork()\nif child == 0: {limited}") + "if child: os.waitpid(child, 0)\n"
     last = said(f"import logging\nlogging.disable()\n{text}").splitlines()[-1]
     assert last.startswith("torchspan: 5 of 15 spans are missing from the file: ")
+
+
+NO_DESCRIPTORS = "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))"
+
+
+def test_spans_of_a_process_that_can_open_neither_its_file_nor_its_report_are_counted(said, tmp_path):
+    """The end said that nothing was compiled, or nothing at all."""
+    text = of_ten(f"os.remove('x.jsonl')\n{NO_DESCRIPTORS}")
+    last = said(f"import logging\nlogging.disable()\n{text}").splitlines()[-1]
+    assert (
+        last
+        == f"{LOST}10 of 10 spans are missing from the file: {tmp_path}/x.jsonl cannot be written: Too many open files"
+    )
+
+
+def test_spans_of_its_forked_child_are_counted_too(said, tmp_path):
+    text = of_ten(f"os.remove('x.jsonl')\n{NO_DESCRIPTORS}\nchild = os.fork()\nif child: os.waitpid(child, 0)")
+    last = said(f"import logging\nlogging.disable()\n{text}").splitlines()[-1]
+    assert (
+        last
+        == f"{LOST}15 of 15 spans are missing from the file: {tmp_path}/x.jsonl cannot be written: Too many open files"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_spans_of_a_process_that_has_become_another_user_are_counted(said, tmp_path):
+    text = of_ten("os.remove('x.jsonl'); os.setgid(65534); os.setuid(65534)")
+    last = said(f"import logging\nlogging.disable()\n{text}").splitlines()[-1]
+    assert (
+        last
+        == f"{LOST}10 of 10 spans are missing from the file: {tmp_path}/x.jsonl cannot be written: Permission denied"
+    )
 
 
 def test_a_process_that_ends_without_its_exit_handlers_has_lost_at_least_what_it_reported(said):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import os
+from pathlib import Path
 
 import pytest
 
-from torchspan._files.folders import open_folder
+from torchspan._files.folders import Folder, open_folder
 from torchspan._launched.run_report import RunReport, likely_reason, missing, problems, read_reports
 
 PYTHON = "/venv/bin/python"
@@ -47,6 +48,42 @@ def test_a_report_that_cannot_be_written_is_not_a_failure(tmp_path):
     unwritable.write()
 
     assert read_reports(gone) == read_reports(folder) == []
+
+
+def test_a_report_that_can_be_written_again_replaces_that_in_the_spare_file(tmp_path, monkeypatch):
+    folder = open_folder(str(tmp_path))
+    written = RunReport(folder=folder)
+    stop = written.write_until_exit(lambda: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "write", refused)
+        for written.ended in (1, 2):
+            written.write()
+    assert [report.ended for report in read_reports(folder)] == [2]
+    written.ended = 3
+    written.write()
+    assert [report.ended for report in read_reports(folder)] == [3]
+    stop()
+
+
+def refused(*_arguments):
+    raise OSError(24, "Too many open files")
+
+
+def is_spare_file(link, folder):
+    return os.path.realpath(link) == str(folder / f"{os.getpid()}.spare")
+
+
+def test_a_file_of_the_program_that_got_the_number_of_the_spare_file_is_left_alone(tmp_path, monkeypatch):
+    written = RunReport(folder=open_folder(str(tmp_path)))
+    stop = written.write_until_exit(lambda: None)
+    (number,) = [int(link.name) for link in Path("/proc/self/fd").iterdir() if is_spare_file(link, tmp_path)]
+    with open(tmp_path / "of the program", "w") as file:
+        os.dup2(file.fileno(), number)
+    monkeypatch.setattr(Folder, "write", refused)
+    written.write()
+    assert (tmp_path / "of the program").read_text() == ""
+    os.close(number)
+    stop()
 
 
 def test_files_that_are_not_reports_are_left_out(tmp_path):

@@ -208,7 +208,7 @@ def test_nothing_is_appended_to_a_file_that_contains_something_else_than_traces(
     assert path.read_text() == content
     (message,) = caplog.messages
     assert message.startswith(
-        f"torchspan: cannot write {path}: is not a file of traces, and torchspan appends to no other"
+        f"torchspan: cannot write {path}: it is not a file of traces, and torchspan appends to no other"
     )
 
 
@@ -219,7 +219,7 @@ def test_a_name_with_a_nul_character_is_the_reason_that_the_file_cannot_be_writt
     (message,) = caplog.messages
     reason = "open: embedded null character in path" if sys.version_info >= (3, 13) else "embedded null byte"
     assert message.startswith(
-        f"torchspan: cannot write {tmp_path}/a\\x00b.jsonl: is not a name that a file can have ({reason}). "
+        f"torchspan: cannot write {tmp_path}/a\\x00b.jsonl: it is not a name that a file can have ({reason}). "
     )
 
 

@@ -84,7 +84,7 @@ def test_a_mode_that_is_none_is_named_and_the_default_holds(path, monkeypatch, c
     ]
 
 
-@pytest.mark.parametrize("function", ["identity", "_high", "Descriptor", "check_is_of_traces"])
+@pytest.mark.parametrize("function", ["identity", "_high", "check_is_of_traces"])
 def test_a_file_that_could_not_be_opened_leaves_no_descriptor_and_is_opened_again(path, monkeypatch, function):
     module = _append_file if hasattr(_append_file, function) else opening
 
@@ -105,7 +105,7 @@ def test_a_link_is_not_followed_and_the_message_names_it(path, tmp_path, caplog)
     assert not (tmp_path / "elsewhere").exists()
     assert caplog.messages == [
         (
-            f"torchspan: cannot write {path}: is a link, which torchspan does not follow. Spans are lost until it can be "
+            f"torchspan: cannot write {path}: it is a link, which torchspan does not follow. Spans are lost until it can be "
             "written. Name a file in a folder where you may write: TORCHSPAN_FILE=<file>."
         )
     ]
@@ -142,11 +142,11 @@ def test_a_pipe_does_not_keep_the_program_from_ending(path, processor):
     done = program(processor, path, capture_output=True)
     assert (done.returncode, done.stdout) == (0, "program is done\n")
     assert f"{path}" in done.stderr
-    assert "is a named pipe, and not a regular file" in done.stderr
+    assert "it is a named pipe, and not a regular file" in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("name", "why"), [("/dev/null", "is a device"), ("/dev/stdout", "is a link, which torchspan does not follow")]
+    ("name", "why"), [("/dev/null", "it is a device"), ("/dev/stdout", "it is a link, which torchspan does not follow")]
 )
 def test_a_device_and_a_descriptor_are_refused(name, why, caplog):
     assert FileSpanExporter(name).export(spans()) is FAILURE

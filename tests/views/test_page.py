@@ -199,10 +199,10 @@ def test_another_file_an_input_and_a_link_are_refused_and_stay(recording, torchs
     other, link = tmp_path / "other.html", tmp_path / "link.html"
     other.write_text("<!doctype html>\n<html lang='en'>")
     link.symlink_to(other)
-    what = "is not a page, a picture or a Perfetto file that torchspan wrote, and torchspan replaces no other file"
+    what = "it is not a page, a picture or a Perfetto file that torchspan wrote, and torchspan replaces no other file"
     assert what in refusal(torchspan, recording.path, option, other)
-    assert "is a link, which torchspan does not follow" in refusal(torchspan, recording.path, option, link)
-    assert "is one of the files that are read" in refusal(torchspan, recording.path, option, recording.path)
+    assert "it is a link, which torchspan does not follow" in refusal(torchspan, recording.path, option, link)
+    assert "it is one of the files that are read" in refusal(torchspan, recording.path, option, recording.path)
     assert other.read_text() == "<!doctype html>\n<html lang='en'>"
 
 

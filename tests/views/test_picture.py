@@ -124,7 +124,7 @@ def refused(torchspan, name, *files):
     return err.removeprefix(f"torchspan show: cannot write {name}: ").partition(";")[0]
 
 
-NO_PICTURE = "is not a page, a picture or a Perfetto file that torchspan wrote, and torchspan replaces no other file"
+NO_PICTURE = "it is not a page, a picture or a Perfetto file that torchspan wrote, and torchspan replaces no other file"
 
 
 def test_a_picture_replaces_an_earlier_picture_and_an_empty_file(file, torchspan, tmp_path, picture):
@@ -142,22 +142,22 @@ def test_a_trace_is_never_replaced_by_a_picture(file, torchspan, tmp_path):
 
 
 def test_a_file_that_is_drawn_is_never_replaced_by_its_picture(file, torchspan, tmp_path, picture):
-    assert refused(torchspan, Path(file), file) == "is one of the files that are read"
-    assert refused(torchspan, picture, file, picture) == "is one of the files that are read"
+    assert refused(torchspan, Path(file), file) == "it is one of the files that are read"
+    assert refused(torchspan, picture, file, picture) == "it is one of the files that are read"
     (tmp_path / "folder").symlink_to(tmp_path)
-    assert refused(torchspan, tmp_path / "folder" / "trace.jsonl", file) == "is one of the files that are read"
+    assert refused(torchspan, tmp_path / "folder" / "trace.jsonl", file) == "it is one of the files that are read"
 
 
 def test_a_picture_of_another_program_a_link_and_a_second_name_are_never_replaced(file, torchspan, tmp_path, picture):
     (tmp_path / "other.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'><title>mine</title></svg>")
     (tmp_path / "link.svg").symlink_to(picture)
     assert refused(torchspan, tmp_path / "other.svg", file) == NO_PICTURE
-    assert refused(torchspan, tmp_path / "link.svg", file) == "is a link, which torchspan does not follow"
+    assert refused(torchspan, tmp_path / "link.svg", file) == "it is a link, which torchspan does not follow"
     os.link(picture, tmp_path / "second.svg")
-    assert refused(torchspan, picture, file) == "has a second name (a hard link)"
+    assert refused(torchspan, picture, file) == "it has a second name (a hard link)"
 
 
 def test_a_picture_does_not_go_to_standard_output(file, torchspan):
     status, out, err = torchspan("show", file, "--svg", "/dev/stdout")
     assert (status, out) == (2, "")
-    assert "cannot write /dev/stdout: is a link, which torchspan does not follow" in err
+    assert "cannot write /dev/stdout: it is a link, which torchspan does not follow" in err

@@ -7,24 +7,24 @@ import contextlib
 import os
 import re
 import stat
-import threading
 from io import FileIO
 from pathlib import Path
 
-from torchspan._files.opening import (
-    CAREFULLY,
-    PRIVATE,
-    Descriptor,
-    check_size,
-    identity,
-    is_own,
-    refused,
-    system,
-    write_some,
-)
+from torchspan._files.opening import CAREFULLY, PRIVATE, Descriptor, is_own, refused, replace_file, system
 
 _REMOVALS = 100
 """Attempts to empty a folder in which another process makes files meanwhile."""
+
+
+MARKER = ".torchspan-run"
+"""The file by which the folder of a run is recognized."""
+
+
+class _FolderDescriptor(Descriptor):
+    __slots__ = ()
+
+    def _has_mark(self) -> bool:
+        return bool(system.stat(MARKER, dir_fd=self.number))
 
 
 class Folder:
@@ -32,8 +32,7 @@ class Folder:
 
     Names are those of entries, without a path. No link is followed, neither in place of the folder nor of an
     entry. If the program has closed the descriptor, the folder is opened again if it is still the same one: this user's,
-    with the same device and inode. The descriptor is used while the path leads to the folder, or while it has in it what was last
-    written.
+    with the same device and inode. The descriptor is used while the path leads to the folder, or while the folder has `MARKER` in it.
 
     Raises OSError if there is none, or if it belongs to another user.
 
@@ -43,7 +42,6 @@ class Folder:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._written = ("", (0, 0))
         self._descriptor = self._opened()
 
     @property
@@ -76,21 +74,7 @@ class Folder:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file with this content, in place of any that has the name. Raises OSError."""
-        check_size(len(content))
-        unfinished = f"{name}.{os.getpid()}.{threading.get_ident()}.new"
-        with contextlib.suppress(FileNotFoundError):  # of an earlier process with this number
-            self.unlink(unfinished)
-        try:
-            with FileIO(self.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-                written, left = identity(system.fstat(file.fileno())), memoryview(content)
-                while left:
-                    left = write_some(file.fileno(), left)
-            system.replace(unfinished, name, src_dir_fd=self.number, dst_dir_fd=self.number)
-            self._written = (name, written)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                self.unlink(unfinished)
-            raise
+        replace_file(name, content, PRIVATE, self.number)
 
     def unlink(self, name: str) -> None:
         """Remove a file. Raises OSError."""
@@ -118,15 +102,11 @@ class Folder:
                 for name in filter(names.fullmatch, self.names()):
                     with contextlib.suppress(OSError):
                         self.unlink(name)
-                if not self.is_in_place():
+                if not self._descriptor.is_in_place():
                     return
                 with contextlib.suppress(OSError):  # a process that outlives the run has made a file meanwhile
                     Path(self.path).rmdir()
                     return
-
-    def is_in_place(self) -> bool:
-        """Whether its path still leads to this folder."""
-        return self._descriptor.is_in_place()
 
     def close(self) -> None:
         """Close the descriptor."""
@@ -137,15 +117,10 @@ class Folder:
         try:
             if not is_own(system.fstat(opened), self.path):
                 raise refused(self.path, "belongs to another user")
-            return Descriptor(opened, self.path, self._has_written)
         except BaseException:
             system.close(opened)
             raise
-
-    def _has_written(self, number: int) -> bool:
-        """Whether the folder with this descriptor has the file that was last written. Raises OSError if it has none of the name."""
-        name, written = self._written
-        return identity(system.stat(name, dir_fd=number, follow_symlinks=False)) == written
+        return _FolderDescriptor(opened, self.path)
 
 
 def open_folder(path: str) -> Folder:

@@ -8,7 +8,9 @@ import errno
 import os
 import re
 import stat
+import threading
 from collections.abc import Callable, Iterable
+from io import FileIO
 
 try:
     import fcntl
@@ -26,65 +28,63 @@ _control = None if fcntl is None else fcntl.fcntl
 _getrlimit = None if resource is None else resource.getrlimit
 
 # --- descriptors that a program may close ---------------------------------------------------------------------------
-_HIGH = 700
-"""A program that closes descriptors at its start closes the low numbers, and its next files get the lowest that are free."""
+_NUMBERS = (700, 200, 3)
+"""From which number on a descriptor is kept, the first that the limit of the process permits. A program that closes descriptors at
+its start closes the low numbers, and its next files get the lowest that are free. 0, 1 and 2 are never used: in a program without a
+stdout the number 1 is free, and processes that it starts would print into the file."""
 
-
-def _nothing_inside(_number: int) -> bool:
-    return False
+WHEN_LOST: list[Callable[[], object]] = []
+"""Called when the program turns out to have closed a descriptor of torchspan's: it may have closed others, too."""
 
 
 class Descriptor:
     """An open file of torchspan's. It is used only while it is proven to be that one.
 
-    Its number is `_HIGH` or above where the limit of the process permits that, and never 0, 1 or 2. In a program without a stdout
-    the number 1 is free, and processes that it starts would print into the file.
-
     A program may close the descriptor and give its number to a file of its own, and that file may get the inode of a deleted
     one. So device and inode do not prove it. The file must be at its path, or contain what only torchspan has written there.
 
     Args:
-        opened: The descriptor that `system.open` returned. It is closed and replaced by a duplicate with another number.
-        path: That of the file.
-        is_inside: Whether the open file with this number contains what torchspan wrote; asked where the path does not lead to it.
+        opened: The descriptor that `system.open` returned. It is closed, and replaced by a duplicate with another number. Where this
+            raises, it is closed as well.
+        path: That of the file. None: the system gives its inode to no other file, as with a pipe.
+        mark: Bytes that only this file has, and where.
     """
 
-    __slots__ = ("_is_inside", "_path", "identity", "number")
+    __slots__ = ("_path", "identity", "mark", "number")
 
-    def __init__(self, opened: int, path: str, is_inside: Callable[[int], bool] = _nothing_inside) -> None:
-        self._path, self._is_inside = path, is_inside
-        self.identity = identity(system.fstat(opened))
-        """Device and inode of the file."""
-        self.number = _high(opened)  # last: if this raises, `opened` is still open, and the caller's
+    def __init__(self, opened: int, path: str | None, mark: tuple[bytes, int] | None = None) -> None:
+        self._path, self.mark = path, mark
+        try:
+            self.identity = identity(system.fstat(opened))
+            """Device and inode of the file."""
+            self.number = _high(opened)
+        except BaseException:
+            system.close(opened)
+            raise
 
     def status(self) -> os.stat_result | None:
         """The status of the file; None if the descriptor has been closed, or may have another file."""
         with contextlib.suppress(OSError):
             status = system.fstat(self.number)
-            if identity(status) == self.identity and (self.is_in_place() or self._is_inside(self.number)):
+            if identity(status) == self.identity and (self.is_in_place() or self._has_mark()):
                 return status
-        for action in _WHEN_LOST:
+        for action in WHEN_LOST:
             action()
         return None
 
     def is_in_place(self) -> bool:
         """Whether the path leads to the file."""
         with contextlib.suppress(OSError):
-            return identity(system.lstat(self._path)) == self.identity
+            return self._path is None or identity(system.lstat(self._path)) == self.identity
         return False
+
+    def _has_mark(self) -> bool:
+        return self.mark is not None and system.pread(self.number, len(self.mark[0]), self.mark[1]) == self.mark[0]
 
     def close(self) -> None:
         """Close it, unless it has been closed."""
         if self.status() is not None:
             system.close(self.number)
-
-
-_WHEN_LOST: list[Callable[[], object]] = []
-
-
-def when_lost(action: Callable[[], object]) -> None:
-    """Call `action` whenever the program turns out to have closed a descriptor of torchspan's: it may have closed others, too."""
-    _WHEN_LOST.append(action)
 
 
 def identity(status: os.stat_result) -> tuple[int, int]:
@@ -93,13 +93,9 @@ def identity(status: os.stat_result) -> tuple[int, int]:
 
 
 def _high(descriptor: int) -> int:
-    if _control is None or _getrlimit is None:
-        return descriptor
-    limit = _getrlimit(resource.RLIMIT_NOFILE)[0]
-    lowest = _HIGH if limit == resource.RLIM_INFINITY else min(_HIGH, limit * 2 // 3)
-    for number in (max(lowest, 3), 3):
-        with contextlib.suppress(OSError, ValueError):  # none above it is free, or the limit is lower
-            duplicate: int = _control(descriptor, fcntl.F_DUPFD_CLOEXEC, number)
+    for lowest in _NUMBERS if _control is not None else ():
+        with contextlib.suppress(OSError):  # above the limit, or none is free from there on
+            duplicate: int = _control(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
             system.close(descriptor)
             return duplicate
     if descriptor < 3:
@@ -113,6 +109,33 @@ def write_some(number: int, content: memoryview) -> memoryview:
     if not written:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
     return content[written:]
+
+
+def replace_file(name: str, content: bytes, mode: int | None, dir_fd: int | None = None) -> None:
+    """Write a file with this content. One that has the name stays as it is until all of the new one is there. Raises OSError.
+
+    Args:
+        mode: Permissions of the file, whatever the umask. None: those of any new file.
+        dir_fd: The folder that a name without a folder is in.
+    """
+    check_size(len(content))
+    folder, base = os.path.split(name)
+    unfinished = os.path.join(folder, f"{base[:100]}.{os.getpid()}.{threading.get_ident()}.new")  # noqa: PTH118
+    with contextlib.suppress(FileNotFoundError):  # of an earlier process with this number
+        system.unlink(unfinished, dir_fd=dir_fd)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CAREFULLY
+        with FileIO(system.open(unfinished, flags, 0o666 if mode is None else mode, dir_fd=dir_fd), "wb") as file:
+            if mode is not None and hasattr(system, "fchmod"):
+                system.fchmod(file.fileno(), mode)
+            left = memoryview(content)
+            while left:
+                left = write_some(file.fileno(), left)
+        system.replace(unfinished, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            system.unlink(unfinished, dir_fd=dir_fd)
+        raise
 
 
 # ------------------------------------------------------------------------------------------------------------------
@@ -140,9 +163,9 @@ def refused(name: str | os.PathLike[str], why: str) -> OSError:
     """The error for a file that is not used.
 
     Args:
-        why: A clause; the `strerror` of the error.
+        why: What it is or has: the `strerror` of the error is `it` and this.
     """
-    return OSError(errno.EPERM, why, os.fspath(name))
+    return OSError(errno.EPERM, f"it {why}", os.fspath(name))
 
 
 def _check(name: str, status: os.stat_result) -> None:
@@ -219,6 +242,8 @@ def open_own(name: str, start: re.Pattern[bytes], what: str, inputs: Iterable[st
         what: Names such a file in messages.
         inputs: Files that are not replaced in any case.
     """
+    if name == "-":
+        raise refused(name, "is the standard output, and torchspan replaces a file")
     opened = open_existing(name, os.O_APPEND)
     try:
         status = system.fstat(opened)

@@ -12,7 +12,7 @@ from typing import Any
 
 from torchspan._base.forks import in_each_child
 from torchspan._files.folders import Folder
-from torchspan._files.opening import Descriptor, system, when_lost
+from torchspan._files.opening import WHEN_LOST, Descriptor
 
 SUFFIX = ".crash"
 """Of the file; its stem is the process id."""
@@ -37,7 +37,7 @@ def catch_crashes(folder: Folder) -> None:
     catcher = _Catcher(folder)
     if catcher.begin():
         in_each_child(functools.partial(catcher.begin_in_child))  # which keeps it alive
-        when_lost(catcher.check)
+        WHEN_LOST.append(catcher.check)
 
 
 class _Catcher:
@@ -90,21 +90,15 @@ class _Catcher:
     def check(self) -> None:
         """Leave a descriptor that the program has closed: its number may be that of a file of the program's."""
         file, self._file = self._file, None  # while its status is asked for, which may end here
-        if file is None:
-            return
-        if file.status() is not None:
+        if file is not None and file.status() is not None:
             self._file = file
-        elif not self._open():
+        elif file is not None and not self._open():
             self._originals["disable"]()
 
     def _open(self) -> bool:
         try:
             opened = self._folder.open(_name(), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-            try:
-                file = Descriptor(opened, os.path.join(self._folder.path, _name()))  # noqa: PTH118 - as in `Folder`
-            except BaseException:
-                system.close(opened)
-                raise
+            file = Descriptor(opened, os.path.join(self._folder.path, _name()))  # noqa: PTH118 - as in `Folder`
         except OSError:
             return False
         try:

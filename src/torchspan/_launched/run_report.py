@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from torchspan import _config_file
 from torchspan._base.forks import in_each_child
 from torchspan._files.folders import Folder
+from torchspan._files.opening import Descriptor, write_some
 from torchspan._launched.run_settings import parse_traceparent
 
 SDK_DISABLED = "OTEL_SDK_DISABLED=true disables OpenTelemetry"
@@ -31,6 +32,9 @@ DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS disables torchspan"
 DISABLED_BY_FILE = f"the file of {_config_file.VARIABLE} disables torchspan (enabled: false in {_config_file.PLACE})"
 SUFFIX = ".json"
 """Of a report; its stem is the process id."""
+
+SPARE_SUFFIX = ".spare"
+"""Of a file that is opened at the start, for reports of a process that can open none later, and of its forks."""
 
 LARGEST = 1 << 20
 """The most bytes that are read of a report."""
@@ -124,6 +128,7 @@ class RunReport:
     lacks_driver: bool = False
     folder: Folder | None = field(default=None, repr=False, compare=False)
     complete: Callable[[RunReport], None] | None = None
+    _spare: Descriptor | None = field(default=None, init=False, repr=False, compare=False)
     _earlier: RunCounts = field(default=RunCounts(), init=False, repr=False, compare=False)
     _earlier_paused: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
 
@@ -140,6 +145,8 @@ class RunReport:
             self.lacks_driver = _is_for_want_of_a_driver(getattr(sys, "last_value", None))
             self.write()
 
+        with contextlib.suppress(OSError):
+            self._spare = None if self.folder is None else _spare(self.folder)
         self.write()
         atexit.register(at_exit)
         in_each_child(self._write_in_child)
@@ -200,27 +207,50 @@ class RunReport:
     def _save(self) -> None:
         self.pid = os.getpid()
         values = {name: getattr(self, name) for name in _WRITTEN}
-        if self.folder is not None:
-            with contextlib.suppress(OSError, TypeError, ValueError, RuntimeError):
-                self.folder.write(f"{self.pid}{SUFFIX}", json.dumps(values).encode())
+        if self.folder is None:
+            return
+        with contextlib.suppress(OSError, TypeError, ValueError, RuntimeError):
+            content = json.dumps(values).encode()
+            try:
+                self.folder.write(f"{self.pid}{SUFFIX}", content)
+            except OSError:  # no descriptor is left, or the process runs as another user now
+                if self._spare is not None and self._spare.status() is not None:
+                    write_some(self._spare.number, memoryview(content + b"\n"))
 
 
 _WRITTEN = [
     attribute.name
     for attribute in dataclasses.fields(RunReport)
-    if attribute.name not in ("folder", "complete", "_earlier", "_earlier_paused")
+    if attribute.name not in ("folder", "complete", "_spare", "_earlier", "_earlier_paused")
 ]
 
 
+def _spare(folder: Folder) -> Descriptor:
+    """A file in the folder that stays open. Its first line is random, so that it is recognized where its path leads nowhere.
+
+    Raises OSError if it cannot be made.
+    """
+    start, name = os.urandom(16).hex().encode() + b"\n", f"{os.getpid()}{SPARE_SUFFIX}"
+    opened = folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC)
+    spare = Descriptor(opened, os.path.join(folder.path, name), (start, 0))  # noqa: PTH118 - as in `Folder`
+    write_some(spare.number, memoryview(start))
+    return spare
+
+
 def read_reports(folder: Folder) -> list[RunReport]:
-    """The reports in a folder, by process id. A file that is not a report is left out."""
-    reports = []
+    """The reports in a folder, by process id, of each process the last one. A file that is not a report is left out."""
+    reports: dict[int, RunReport] = {}
     with contextlib.suppress(OSError):
         for name in folder.names():
-            if name.endswith(SUFFIX):
-                with contextlib.suppress(OSError, LookupError, ValueError, TypeError, RecursionError):
-                    reports.append(_report(json.loads(folder.read(name, LARGEST))))
-    return sorted(reports, key=lambda report: report.pid)
+            if name.endswith((SUFFIX, SPARE_SUFFIX)):
+                with contextlib.suppress(OSError):
+                    for line in folder.read(name, LARGEST).splitlines():
+                        with contextlib.suppress(LookupError, ValueError, TypeError, RecursionError):
+                            report = _report(json.loads(line))
+                            reports[report.pid] = max(
+                                reports.get(report.pid, report), report, key=lambda each: (each.is_final, each.ended)
+                            )
+    return sorted(reports.values(), key=lambda report: report.pid)
 
 
 class Missing(NamedTuple):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from torchspan._files.opening import open_existing
+from torchspan._files.opening import open_existing, refused
 from torchspan.answers.lines import printable
 from torchspan.cli._command import CommandError
 from torchspan.environment_variables import TORCHSPAN_FILE
@@ -48,6 +48,8 @@ def named(file: str, source: str) -> Output:
     """
     path = file
     try:
+        if file == "-":
+            raise refused(file, "is the standard output, and traces are appended to a file")
         template = _path.expand_time(_path.absolute(file), _path.start_time())
         path = _path.expand(template, pid=os.getpid(), time="")
         try_file(path)
@@ -126,7 +128,7 @@ def happened(output: Output) -> str:
     except FileNotFoundError:
         return f"{path} was removed or renamed while the program ran"
     except OSError as error:
-        return f"{path} was replaced while the program ran: it {error.strerror or 'cannot be read'}"
+        return f"{path} was replaced while the program ran: {error.strerror or 'it cannot be read'}"
     return f"{path} was removed, truncated or replaced while the program ran"
 
 

@@ -9,19 +9,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchspan._files.folders import Folder, open_folder
+from torchspan._files.folders import MARKER, Folder, open_folder
 from torchspan.cli._command import CommandError
 
 _PREFIX = "torchspan-run-"
 _NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
 """What `mkdtemp` makes of the prefix."""
 
-_MARKER = ".torchspan-run"
 _MARK = b"torchspan run made this folder, and removes it together with the files that it wrote.\n"
 """The content of the file by which a folder is recognized."""
 
 _FILES = re.compile(
-    rf"(?:{re.escape(_MARKER)}|gave-up|\d+\.(?:json|crash|inputs))(?:\.\d+\.\d+\.new)?|demo(?:-[0-9a-f]{{8}})?\.jsonl"
+    rf"(?:{re.escape(MARKER)}|gave-up|\d+\.(?:json|spare|crash|inputs))(?:\.\d+\.\d+\.new)?|demo(?:-[0-9a-f]{{8}})?\.jsonl"
 )
 """The names that torchspan gives to files in the folder. Everything else in it is the user's."""
 
@@ -57,7 +56,7 @@ def _locked_folder(parent: str) -> Folder:
     while True:
         folder = open_folder(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         if _is_held(folder.number):
-            folder.write(_MARKER, _MARK)  # under the lock: no other run takes it for a left one
+            folder.write(MARKER, _MARK)  # under the lock: no other run takes it for a left one
             return folder
         folder.close()
 
@@ -83,7 +82,7 @@ def _sweep(parent: str) -> None:
             with contextlib.suppress(OSError):
                 folder = open_folder(str(path))
                 try:
-                    if folder.read(_MARKER, len(_MARK) + 1) == _MARK:
+                    if folder.read(MARKER, len(_MARK) + 1) == _MARK:
                         # Raises while its run lasts, or without locks.
                         fcntl.flock(folder.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
                         remove(folder)

@@ -66,12 +66,8 @@ class Sibling:
 
         Where there is no /proc, False.
         """
-        with contextlib.suppress(OSError, ValueError):
-            for line in Path(f"/proc/{self._pid}/status").read_text(encoding="utf-8").splitlines():
-                name, _, value = line.partition(":")
-                if name in ("SigPnd", "ShdPnd") and int(value, 16) >> (number - 1) & 1:
-                    return True
-        return False
+        pending = (_field(self._pid, name) or "0" for name in ("SigPnd", "ShdPnd"))
+        return any(int(numbers, 16) >> (number - 1) & 1 for numbers in pending)
 
     def watch(self, program: int) -> None:
         """Have it continue this process, once that is stopped, as soon as the program is not stopped any more. 0: no longer."""
@@ -103,7 +99,7 @@ def _wait(reports: int, open_end: int, parent: int, command: Sequence[str], on_o
         program = 0
         while True:
             if not select.select([open_end], [], [], _LOOK_S if program else None)[0]:
-                if _state(parent) == "T" and _state(program) not in ("T", "t"):
+                if _is_stopped(parent) and not _is_stopped(program):
                     os.kill(parent, signal.SIGCONT)
             elif message := os.read(open_end, 4096):
                 program = int(message.split()[-1])
@@ -114,10 +110,15 @@ def _wait(reports: int, open_end: int, parent: int, command: Sequence[str], on_o
         os._exit(0)
 
 
-def _state(pid: int) -> str:
-    """The letter for what a process does: `T` where it is stopped. Empty where there is none, or no /proc."""
+def _is_stopped(pid: int) -> bool:
+    return _field(pid, "State").startswith(("T", "t"))
+
+
+def _field(pid: int, name: str) -> str:
+    """A field of /proc/<pid>/status. Empty where there is no such process, or no /proc."""
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
+        return next((line.partition(":")[2].strip() for line in lines if line.startswith(f"{name}:")), "")
     return ""
 
 
@@ -287,25 +288,22 @@ class Signals:
         self._waiting = deque(entry for entry in self._waiting if entry[0] not in _JOB_CONTROL)
         if self._sibling is not None:
             self._sibling.watch(pid)
-        self._stop_until_continued(pid, number)
+        if number == signal.SIGSTOP:
+            if not _has_changed(pid):
+                os.kill(os.getpid(), number)
+        else:
+            # Blocked, it waits, and a SIGCONT that comes before it is let in takes it away.
+            signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            if _has_changed(pid):
+                signal.signal(number, signal.SIG_IGN)  # takes it away as well
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+            signal.signal(number, self._receive)
         if self._sibling is not None:
             self._sibling.watch(0)
         if _has_changed(pid):  # it needs no SIGCONT: that came from the sibling, or the program got it as well
             self._waiting = deque(entry for entry in self._waiting if entry[0] != signal.SIGCONT)
-
-    def _stop_until_continued(self, pid: int, number: int) -> None:
-        if number == signal.SIGSTOP:
-            if not _has_changed(pid):
-                os.kill(os.getpid(), number)
-            return
-        # Blocked, it waits, and a SIGCONT that comes before it is let in takes it away.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [number])
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-        if _has_changed(pid):
-            signal.signal(number, signal.SIG_IGN)  # takes it away as well
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
-        signal.signal(number, self._receive)
 
     def _program_ended(self) -> None:
         """From now on signals are for this process. Those that still belong to the program's end are no more than that."""

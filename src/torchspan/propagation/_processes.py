@@ -63,8 +63,8 @@ class Liveness:
     """
 
     def __init__(self, reads: int, writes: int | None = None) -> None:
-        self._reads = Descriptor(reads, "", _always)
-        self._writes = None if writes is None else Descriptor(writes, "", _always)
+        self._reads = Descriptor(reads, None)
+        self._writes = None if writes is None else Descriptor(writes, None)
         self._owner = os.getpid()
 
     @classmethod
@@ -101,11 +101,6 @@ class Liveness:
             self._reads.close()
             if self._writes is not None:
                 self._writes.close()
-
-
-def _always(_number: int) -> bool:
-    """The system gives the inode of a pipe to no other one."""
-    return True
 
 
 class LivenessTable:

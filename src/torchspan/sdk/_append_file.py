@@ -66,7 +66,6 @@ class AppendFile:
         self._mode = mode
         self._descriptor: Descriptor | None = None
         self._end: int | None = None
-        self._last = b""
         self._waits = True
         self._is_writing = self._closes = False
         self._start_process()
@@ -92,7 +91,8 @@ class AppendFile:
         """
         with self._thread_lock:
             self._lines.append(line)
-            self._write_lines()
+            if not self._is_writing:
+                self._write_lines()
 
     def close(self) -> None:
         """Close the file; a later `append` opens it again."""
@@ -105,9 +105,7 @@ class AppendFile:
             self._close()
 
     def _write_lines(self) -> None:
-        while (
-            self._lines and not self._is_writing
-        ):  # again for what a signal handler adds at the end of the loop inside
+        while self._lines:  # again for what a signal handler adds at the end of the loop inside
             self._is_writing = True
             try:
                 while self._lines:
@@ -146,7 +144,10 @@ class AppendFile:
                 if system.fstat(descriptor).st_size == size + len(line) - len(view):
                     system.ftruncate(descriptor, size)
             raise
-        self._end, self._last = size + len(line), line[-_LAST:]
+        self._end = size + len(line)
+        if self._descriptor is not None:
+            last = line[-_LAST:]
+            self._descriptor.mark = (last, self._end - len(last))
 
     def _open(self) -> int:
         """The descriptor of the file that is at the path."""
@@ -163,22 +164,14 @@ class AppendFile:
                 _make_folder(Path(path).parent)
                 opened = open_for_appending(path, self._mode)
         except ValueError as error:  # a NUL character, or one that the system's encoding lacks
-            raise OSError(errno.EINVAL, f"is not a name that a file can have ({error})") from None
+            raise OSError(errno.EINVAL, f"it is not a name that a file can have ({error})") from None
         try:
-            self._descriptor = Descriptor(opened, path, self._has_last_line)
+            self._descriptor = Descriptor(opened, path)
             check_is_of_traces(self._descriptor.number, path)
         except BaseException:
-            if self._descriptor is None:
-                system.close(opened)
             self._close()
             raise
         return self._descriptor.number
-
-    def _has_last_line(self, number: int) -> bool:
-        """Whether the file with this descriptor has the line that this process wrote last, where it wrote it."""
-        if self._end is None:
-            return False
-        return system.pread(number, len(self._last), self._end - len(self._last)) == self._last
 
     def _lock(self, descriptor: int) -> bool:
         """Take the lock that all writers of this file share. False: there is none, or another process does not release it."""
@@ -200,10 +193,9 @@ class AppendFile:
                 return True
 
     def _close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
+        descriptor, self._descriptor, self._end = self._descriptor, None, None
         if descriptor is not None:
             descriptor.close()
-        self._end = None
 
     def _start_process(self) -> None:
         self._thread_lock = threading.RLock()
@@ -233,9 +225,6 @@ def _make_folder(folder: Path) -> None:
 
 
 def _is_torn(descriptor: int, size: int) -> bool:
-    if size == 0 or not hasattr(system, "pread"):
-        return False
-    try:
-        return system.pread(descriptor, 1, size - 1) != b"\n"
-    except OSError:
-        return False
+    with contextlib.suppress(OSError, AttributeError):  # Windows has no `pread`
+        return size > 0 and system.pread(descriptor, 1, size - 1) != b"\n"
+    return False

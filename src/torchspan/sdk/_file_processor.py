@@ -296,9 +296,8 @@ class RunFileProcessor(SpanProcessor):
         with self._lock:
             is_first = not self._errors
             before = self.lost
-            self._errors.setdefault(
-                reason, 0
-            )  # no function of Counter's in the addition, in which a signal handler could run
+            # No function of Counter's in the addition, in which a signal handler could run.
+            self._errors.setdefault(reason, 0)
             self._errors[reason] += count
             has_doubled = self.lost.bit_length() > before.bit_length()
         # Without the lock: a log handler of the program's may wait for another thread.

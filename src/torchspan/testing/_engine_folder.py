@@ -25,7 +25,6 @@ from torchspan._base.forks import renewed
 from torchspan._base.logs import Log
 from torchspan._files import user_folder
 from torchspan._files.folders import Folder
-from torchspan._files.opening import system
 from torchspan.testing._reference import Binding, Reference
 
 logger = Log("torchspan")
@@ -118,10 +117,10 @@ class EngineFolder:
 
 def _entry(folder: Folder, key: str) -> io.BytesIO | None:
     """The pickle of an entry, noted as used; None if torchspan did not write it here. Raises OSError if there is none."""
-    with io.FileIO(folder.open(_name(key), os.O_RDONLY), "rb") as file:
-        if not user_folder.is_own(system.fstat(file.fileno())):
+    with os.fdopen(folder.open(_name(key), os.O_RDONLY), "rb") as file:
+        if not user_folder.is_own(os.fstat(file.fileno())):
             return None
-        digest, content = file.read(_DIGEST), file.readall()
+        digest, content = file.read(_DIGEST), file.read()
     if not hmac.compare_digest(digest, _digest(folder, key, content)):
         return None
     folder.touch(_name(key))

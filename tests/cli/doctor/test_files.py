@@ -70,8 +70,8 @@ def pipe(path):
 HOSTILE = {
     folder: "Is a directory",
     below_a_file: "is not a folder",
-    link: "is a link, which torchspan does not follow",
-    pipe: "is a named pipe, and not a regular file",
+    link: "it is a link, which torchspan does not follow",
+    pipe: "it is a named pipe, and not a regular file",
 }
 
 
@@ -86,7 +86,7 @@ def test_what_the_exporter_would_not_write_to_fails_with_the_reason(made, tmp_pa
 
 def test_a_device_cannot_be_written():
     found = row(**OWN, TORCHSPAN_FILE=os.devnull)
-    assert (found.state, "is a device, and not a regular file" in found.summary) == (State.FAILED, True)
+    assert (found.state, "it is a device, and not a regular file" in found.summary) == (State.FAILED, True)
 
 
 def test_a_name_that_no_file_system_takes_fails():
@@ -105,6 +105,6 @@ def test_without_the_exporter_the_file_is_that_of_run_alone(tmp_path):
 
 def test_a_file_that_contains_something_else_than_traces_is_a_failure(tmp_path):
     (tmp_path / "app.py").write_text("print(1)\n")
-    why = "is not a file of traces, and torchspan appends to no other file."
+    why = "it is not a file of traces, and torchspan appends to no other file."
     found = row(**OWN, TORCHSPAN_FILE=f"{tmp_path}/app.py")
     assert (found.state, found.summary.endswith(f"{tmp_path}/app.py: {why}")) == (State.FAILED, True)
