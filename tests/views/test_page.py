@@ -4,7 +4,10 @@
 import base64
 import hashlib
 import json
+import os
 import re
+import resource
+import stat
 from importlib import resources
 
 import pytest
@@ -13,6 +16,7 @@ from support.device_times import engine_run, layer_table
 from support.operator_tables import operator, table
 from support.pages_of_traces import Tables, spans_of
 from torchspan import semconv
+from torchspan._files import opening
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -204,6 +208,60 @@ def test_another_file_an_input_and_a_link_are_refused_and_stay(recording, torchs
     assert "it is a link, which torchspan does not follow" in refusal(torchspan, recording.path, option, link)
     assert "it is one of the files that are read" in refusal(torchspan, recording.path, option, recording.path)
     assert other.read_text() == "<!doctype html>\n<html lang='en'>"
+
+
+def test_a_page_stays_where_the_new_one_cannot_be_written(recording, torchspan, tmp_path):
+    """It was emptied first, and half of the new one was in it: `ulimit -f`, a full disk."""
+    recording.span("work", 0, 1, scope="app")
+    page = tmp_path / "page.html"
+    assert torchspan("show", recording.path, "--html", page)[0] == 0
+    before, limits = page.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_480, limits[1]))
+    try:
+        message = refusal(torchspan, recording.path, "--html", page)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert f"cannot write {page}: File too large" in message
+    assert (page.read_bytes() == before, sorted(os.listdir(tmp_path))) == (True, ["page.html", "trace.jsonl"])
+
+
+def test_a_write_that_fails_in_the_middle_leaves_the_page_and_nothing_else(recording, torchspan, tmp_path, monkeypatch):
+    recording.span("work", 0, 1, scope="app")
+    page, write = tmp_path / "page.html", opening.system.write
+
+    def full(number, content):
+        if len(content) < 10_000:
+            raise OSError(28, "No space left on device")
+        return write(number, content[:-9_000])
+
+    assert torchspan("show", recording.path, "--html", page)[0] == 0
+    before = page.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(opening.system, "write", full)
+        assert "No space left on device" in refusal(torchspan, recording.path, "--html", page)
+    assert (page.read_bytes() == before, sorted(os.listdir(tmp_path))) == (True, ["page.html", "trace.jsonl"])
+
+
+def test_a_page_that_is_replaced_keeps_its_permissions(recording, torchspan, tmp_path):
+    recording.span("work", 0, 1, scope="app")
+    page = tmp_path / "page.html"
+    for _ in range(2):
+        assert torchspan("show", recording.path, "--html", page)[0] == 0
+        page.chmod(0o640)
+    assert torchspan("show", recording.path, "--html", page)[0] == 0
+    assert stat.S_IMODE(page.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize(("option", "ending"), [("--html", ".html"), ("--perfetto", ".pftrace"), ("--svg", ".svg")])
+def test_a_dash_is_not_the_name_of_a_file(recording, torchspan, tmp_path, monkeypatch, option, ending):
+    recording.span("work", 0, 1, scope="app")
+    monkeypatch.chdir(tmp_path)
+    message = "it is the standard output, and torchspan replaces a file"
+    assert refusal(torchspan, recording.path, option, "-") == (
+        f"torchspan show: cannot write -: {message}; name another file: {option} <file>{ending}\n"
+    )
+    assert "--redact takes two files" in refusal(torchspan, "--redact", recording.path, "-")
+    assert os.listdir(tmp_path) == ["trace.jsonl"]
 
 
 def test_of_a_damaged_file_the_rest_is_on_the_page_and_the_status_is_1(recording, torchspan, tmp_path):

@@ -6,9 +6,10 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 
-from torchspan._files.opening import open_own
+from torchspan._files.opening import open_own, replace_file
 from torchspan.answers.lines import printable
 from torchspan.cli._command import CommandError
 from torchspan.views import WRITTEN
@@ -29,8 +30,7 @@ def write(path: str, pieces: Iterable[bytes], option: str, inputs: Sequence[str]
     with _nothing_collected():
         content = b"".join(pieces)
     try:
-        with os.fdopen(_opened(path, inputs), "wb") as file:
-            file.write(content)
+        replace_file(path, content, _mode(path, inputs))
     except OSError as error:
         raise _refusal(path, error, option) from None
 
@@ -50,9 +50,7 @@ def _nothing_collected() -> Iterator[None]:
 def check(path: str, option: str) -> None:
     """Raises CommandError if a file cannot be written later, as far as that is known now. Changes nothing."""
     try:
-        if os.path.lexists(path):
-            os.close(open_own(path, WRITTEN, _WHAT))
-        else:
+        if _mode(path) is None:
             os.stat(os.path.dirname(path) or os.curdir)  # noqa: PTH116, PTH120 - as in `os.open`
     except OSError as error:
         raise _refusal(path, error, option) from None
@@ -66,11 +64,13 @@ def _refusal(path: str, error: OSError, option: str) -> CommandError:
 _ENDINGS = {"--svg": ".svg", "--html": ".html", "--perfetto": ".pftrace"}
 
 
-def _opened(path: str, inputs: Sequence[str]) -> int:
-    """A descriptor of a new file, or of an earlier one, which is emptied. Raises OSError for any other file."""
+def _mode(path: str, inputs: Sequence[str] = ()) -> int | None:
+    """The permissions of an earlier file; None where there is none. Raises OSError for a file that is not replaced."""
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    except FileExistsError:
         opened = open_own(path, WRITTEN, _WHAT, inputs)
-    os.ftruncate(opened, 0)
-    return opened
+    except FileNotFoundError:
+        return None
+    try:
+        return stat.S_IMODE(os.fstat(opened).st_mode)
+    finally:
+        os.close(opened)

@@ -198,7 +198,7 @@ def _check_options(arguments: argparse.Namespace, number: int | None) -> None:
 
 
 def _redact(paths: Sequence[str]) -> int:
-    if len(paths) != 2:
+    if len(paths) != 2 or paths[1] == "-":
         raise CommandError("--redact takes two files: torchspan show --redact FILE COPY", 2)
     unread = write_redacted(*paths)
     if unread:

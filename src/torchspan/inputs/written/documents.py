@@ -11,12 +11,10 @@ import contextlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path as FilePath
 
-from torchspan._files.opening import check_size, open_own
+from torchspan._files.opening import PRIVATE, open_own, replace_file
 from torchspan.environment_variables import TORCHSPAN_CAPTURE
 from torchspan.inputs.written.decoder import InvalidRecordError, checked, decoded
 from torchspan.inputs.written.encoder import Record
@@ -67,19 +65,10 @@ def write(document: Document, file: str | os.PathLike[str], inputs: Iterable[str
     It replaces an earlier document of this name, unless that is one of `inputs`. Raises OSError, also for any other file that
     exists.
     """
-    text, path = text_of(document), FilePath(file)
-    check_size(len(text))
+    text, path = text_of(document), os.fspath(file)
     with contextlib.suppress(FileNotFoundError):
-        os.close(open_own(os.fspath(path), _START, "a file of observed inputs", inputs))
-    descriptor, unfinished = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as opened:
-            opened.write(text)
-        FilePath(unfinished).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            FilePath(unfinished).unlink()
-        raise
+        os.close(open_own(path, _START, "a file of observed inputs", inputs))
+    replace_file(path, text.encode("ascii"), PRIVATE)
     return text
 
 
