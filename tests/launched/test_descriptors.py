@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptors of torchspan's in a program that closes all, gives their numbers to its own files, or mocks `os`."""
 
+import re
 import signal
 
 import pytest
@@ -68,7 +69,7 @@ def test_numbers_of_torchspans_that_the_program_gave_to_its_own_file_are_left_al
 MOCKED = """
 from unittest import mock
 names = ["os.open", "os.write", "os.close", "os.fstat", "os.lstat", "os.read", "os.pread", "os.ftruncate", "os.replace",
-    "os.unlink", "os.pipe", "os.fdopen", "fcntl.flock", "fcntl.fcntl", "resource.getrlimit", "tempfile.TemporaryFile"]
+    "os.unlink", "os.pipe", "os.fdopen", "os.mkdir", "fcntl.flock", "fcntl.fcntl", "resource.getrlimit", "tempfile.TemporaryFile"]
 for name in names:
     with mock.patch(name, return_value={result}) as mocked:
         span(name)
@@ -81,4 +82,17 @@ def test_mocks_of_the_program_in_place_of_the_systems_functions_are_not_called(p
     app = program(SPAN + MOCKED.replace("{result}", result))
     ran = app.below_run()
     assert (ran.status, ran.out, ran.err) == (0, app.alone().out, "")
-    assert len(ran.filed) == 16
+    assert len(ran.filed) == 17
+
+
+def test_a_process_id_that_the_program_mocks_is_not_that_of_its_spans_or_of_its_report(program, tmp_path):
+    """The end said that the spans were missing from the file: they were there with the other id."""
+    ran = program(
+        f"{SPAN}\nfrom unittest import mock\nwith mock.patch('os.getpid', return_value=1234):\n    span('work')\n"
+        "print(os.getpid())"
+    ).below_run()
+    (report,) = ran.reports
+    assert (report.pid, report.ended, len(ran.filed)) == (int(ran.out), 1, 1)
+    assert re.findall(r'"process.pid","value":{"intValue":"(\d+)"}', (tmp_path / "run.jsonl").read_text()) == [
+        ran.out.strip()
+    ]

@@ -28,7 +28,7 @@ _control = None if fcntl is None else fcntl.fcntl
 _getrlimit = None if resource is None else resource.getrlimit
 
 # --- descriptors that a program may close ---------------------------------------------------------------------------
-_NUMBERS = (700, 200, 3)
+_NUMBERS = (700, 200, 50, 20, 3)
 """From which number on a descriptor is kept, the first that the limit of the process permits. A program that closes descriptors at
 its start closes the low numbers, and its next files get the lowest that are free. 0, 1 and 2 are never used: in a program without a
 stdout the number 1 is free, and processes that it starts would print into the file."""
@@ -120,7 +120,7 @@ def replace_file(name: str, content: bytes, mode: int | None, dir_fd: int | None
     """
     check_size(len(content))
     folder, base = os.path.split(name)
-    unfinished = os.path.join(folder, f"{base[:100]}.{os.getpid()}.{threading.get_ident()}.new")  # noqa: PTH118
+    unfinished = os.path.join(folder, f"{base[:100]}.{system.getpid()}.{threading.get_ident()}.new")  # noqa: PTH118
     with contextlib.suppress(FileNotFoundError):  # of an earlier process with this number
         system.unlink(unfinished, dir_fd=dir_fd)
     try:

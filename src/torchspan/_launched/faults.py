@@ -12,7 +12,7 @@ from typing import Any
 
 from torchspan._base.forks import in_each_child
 from torchspan._files.folders import Folder
-from torchspan._files.opening import WHEN_LOST, Descriptor
+from torchspan._files.opening import WHEN_LOST, Descriptor, system
 
 SUFFIX = ".crash"
 """Of the file; its stem is the process id."""
@@ -124,4 +124,4 @@ class _Catcher:
 
 
 def _name() -> str:
-    return f"{os.getpid()}{SUFFIX}"
+    return f"{system.getpid()}{SUFFIX}"

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from torchspan._base import import_hooks
 from torchspan._base.boundaries import ErrorBoundary
+from torchspan._files.opening import system
 
 if TYPE_CHECKING:
     from torchspan._files.folders import Folder
@@ -32,7 +32,7 @@ def begin(settings: RunSettings, reports: Folder) -> None:
     boundary = ErrorBoundary("The observed inputs of this process were not written.")
 
     def write() -> None:
-        reports.write(f"{os.getpid()}{SUFFIX}", documents.text_of(observed.document()).encode())
+        reports.write(f"{system.getpid()}{SUFFIX}", documents.text_of(observed.document()).encode())
 
     def at_exit() -> None:
         boundary.attempt(write)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from torchspan import _config_file
 from torchspan._base.forks import in_each_child
 from torchspan._files.folders import Folder
-from torchspan._files.opening import Descriptor, write_some
+from torchspan._files.opening import Descriptor, system, write_some
 from torchspan._launched.run_settings import parse_traceparent
 
 SDK_DISABLED = "OTEL_SDK_DISABLED=true disables OpenTelemetry"
@@ -104,7 +104,7 @@ class RunReport:
         folder: Where it is written. None: it is not written.
     """
 
-    pid: int = field(default_factory=os.getpid)
+    pid: int = field(default_factory=system.getpid)
     executable: str = field(default_factory=lambda: sys.executable)
     libraries: dict[str, str] = field(default_factory=dict)
     stance: str = ""
@@ -205,7 +205,7 @@ class RunReport:
                 self.complete(self)
 
     def _save(self) -> None:
-        self.pid = os.getpid()
+        self.pid = system.getpid()
         values = {name: getattr(self, name) for name in _WRITTEN}
         if self.folder is None:
             return
@@ -230,7 +230,7 @@ def _spare(folder: Folder) -> Descriptor:
 
     Raises OSError if it cannot be made.
     """
-    start, name = os.urandom(16).hex().encode() + b"\n", f"{os.getpid()}{SPARE_SUFFIX}"
+    start, name = os.urandom(16).hex().encode() + b"\n", f"{system.getpid()}{SPARE_SUFFIX}"
     opened = folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC)
     spare = Descriptor(opened, os.path.join(folder.path, name), (start, 0))  # noqa: PTH118 - as in `Folder`
     write_some(spare.number, memoryview(start))

@@ -65,7 +65,7 @@ class Liveness:
     def __init__(self, reads: int, writes: int | None = None) -> None:
         self._reads = Descriptor(reads, None)
         self._writes = None if writes is None else Descriptor(writes, None)
-        self._owner = os.getpid()
+        self._owner = system.getpid()
 
     @classmethod
     def new(cls) -> Liveness:
@@ -78,7 +78,7 @@ class Liveness:
 
     def end(self) -> None:
         """Record that the span has ended. Does nothing in a fork, which has only a copy of the span."""
-        if self._writes is None or os.getpid() != self._owner:
+        if self._writes is None or system.getpid() != self._owner:
             return
         # Without a reader, a program that does not ignore SIGPIPE would be ended.
         if self._writes.status() is not None and self._reads.status() is not None:

@@ -22,6 +22,7 @@ except ImportError as error:
 
 from torchspan import semconv
 from torchspan._base.logs import Log
+from torchspan._files.opening import system
 from torchspan._settings import value_of
 from torchspan._version import __version__
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
@@ -93,7 +94,7 @@ class FileSpanExporter(SpanExporter):
         return self._file.path
 
     def _named(self) -> str:
-        return _path.expand(self._template, pid=os.getpid(), time=self._time)
+        return _path.expand(self._template, pid=system.getpid(), time=self._time)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Write spans to the file, in one write.

@@ -24,6 +24,7 @@ from torchspan._base.logs import Log
 from torchspan._base.recorded_operators import RecordedOperators
 from torchspan._base.thread_starts import without_signals
 from torchspan._files import withheld
+from torchspan._files.opening import system
 from torchspan._settings import value_of
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _operator_texts, _path
@@ -108,7 +109,7 @@ class RunFileProcessor(SpanProcessor):
         self._is_writing = False
         self._is_timed = False
         self._leaves_texts_out = False
-        self._encoder = Encoder(semconv.emitted({semconv.RUN_ID: self._run_id, semconv.PROCESS_PID: os.getpid()}))
+        self._encoder = Encoder(semconv.emitted({semconv.RUN_ID: self._run_id, semconv.PROCESS_PID: system.getpid()}))
 
     @property
     def path(self) -> str:
@@ -116,7 +117,7 @@ class RunFileProcessor(SpanProcessor):
         return self._file.path
 
     def _named(self) -> str:
-        return _path.expand(self._template, pid=os.getpid(), time=self._time)
+        return _path.expand(self._template, pid=system.getpid(), time=self._time)
 
     @property
     def lost(self) -> int:
