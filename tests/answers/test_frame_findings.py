@@ -183,11 +183,14 @@ def test_versions_that_agree_are_one_cause_with_the_sizes_of_the_oldest_first(li
     ]
 
 
-def test_frames_with_the_same_several_causes_share_a_line(lines):
+def test_frames_of_a_function_with_several_causes_share_a_line(lines):
     frames = [several("several", f"0/{number}: {GRAD_MODE}", f"0/0: {BEFORE}") for number in (1, 2)]
-    assert lines(*((frame,) for frame in frames)) == [
-        "Recompiled in forward \N{MULTIPLICATION SIGN}2: several causes: 0/0: size of argument x, axis 0 (4, then 6); 0/1, 0/2: GLOBAL_STATE changed: grad_mode"
-    ]
+    frames.append(several("value", "0/3: n == ?", "0/0: m == ?"))
+    (line,) = lines(*((frame,) for frame in frames))
+    assert line == (
+        "Recompiled in forward \N{MULTIPLICATION SIGN}3: several causes: 0/0: size of argument x, axis 0 (4, then 6); "
+        "0/1, 0/2: GLOBAL_STATE changed: grad_mode; 0/0: value of argument m; 0/3: value of argument n"
+    )
 
 
 # --- who reads it -----------------------------------------------------------------------------------------------------
@@ -291,7 +294,7 @@ UNEXPECTED = (
 )
 
 
-def test_a_function_that_another_thread_compiled_meanwhile_says_so(lines):
+def test_of_a_function_that_another_thread_compiled_meanwhile_that_is_the_cause(lines):
     first = {s.THREAD_ID: 1}
     second = {**again("other", UNEXPECTED), s.COMPILE_ID: "0/1", s.THREAD_ID: 2}
     assert lines((first,), (second,)) == [

@@ -134,12 +134,13 @@ def first_lines(ran):
 OF_TORCH_COMPILE = {
     "how often was it compiled, and with which outcome?": "forward app.py:13 \N{MULTIPLICATION SIGN}4 T compiled, 1 more after breaks",
     "why was it compiled again, and what avoids that?": (
-        "Recompiled: size of argument x, axis 0 (16, then 6): torch._dynamo.mark_dynamic(x, 0)"
+        "Recompiled \N{MULTIPLICATION SIGN}2: several causes: 0/0: value of argument step; 0/1: size of argument x, axis 0 (16, then 6); "
+        "0/1, 0/2: (step % ?) != ?"
     ),
     "where did the graph break, and why?": "Graph break at app.py:16: Failed to trace builtin operator print \N{MULTIPLICATION SIGN}2; call it outside the compiled code",
     "what runs eagerly from now on?": (
         "Recompile limit reached: value of argument mode; calls with others run eagerly; "
-        "raise torch._dynamo.config.recompile_limit, or pass it as a tensor, or keep it constant"
+        "raise torch._dynamo.config.recompile_limit (4 in this thread), or pass it as a tensor, or keep it constant"
     ),
 }
 

@@ -166,7 +166,7 @@ def test_only_another_device_is_a_device(why, other, kind):
     assert reason.startswith("tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU, ")
 
 
-# --- what a guard is about --------------------------------------------------------------------------------------------
+# --- what a guard concerns --------------------------------------------------------------------------------------------
 class Named(torch.nn.Module):
     """A module with attributes whose names resemble settings of PyTorch."""
 

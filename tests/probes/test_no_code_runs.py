@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """No code of the program's runs to describe something: every describing function is handed objects that do harm when asked."""
 
+import ast
 import dataclasses
 import importlib
 import inspect
@@ -172,6 +173,7 @@ def argument(parameter, given):
         "tuple[Any, ...]": ("logger", given, given),
         "dict[str, Any]": {},
         "memoryview": memoryview(b"engine"),
+        "ast.expr": ast.parse("n == 3", mode="eval").body,
         "_Hash": ("a", "b", "c"),
         "re.Match[str] | None": re.match("(?P<module>a)(?P<qualname>b)(?P<reason>c)", "abc"),
     }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import re
 from collections import Counter, defaultdict
@@ -294,8 +295,8 @@ def _recompiles(nodes: Sequence[Node]) -> Iterator[Answer]:
 
 
 def _grouped(nodes: Sequence[Node], frames: Sequence[Node], *also: str) -> Iterator[tuple[list[str], _Again]]:
-    """What the guards that failed concern, with the frames for which it is the same. Values follow each other in one function of one
-    process.
+    """What the guards that failed concern, with the frames for which it is the same, and those with several causes. Values follow each
+    other in one function of one process.
 
     Args:
         nodes: Everything that happened.
@@ -311,8 +312,9 @@ def _grouped(nodes: Sequence[Node], frames: Sequence[Node], *also: str) -> Itera
         guards = _guards(frame, is_shared=_has_waited(node) or len(threads[_code(node.span)]) > 1)
         causes = sorted({_said(_reduced(text), frame) for _, text in guards})
         sequence = _named(frame) if any(_match(_reduced(text)) for _, text in guards) else ""
-        again = _Again(str(frame.get(semconv.RECOMPILE_CLASS) or ""), _remedies.of_recompilation(frame))
-        key = repr((process, sequence, causes, again.guard, again.advice, others))
+        kind = str(frame.get(semconv.RECOMPILE_CLASS) or "") if len(causes) == 1 else GuardClass.SEVERAL
+        again = _Again(kind, _remedies.of_recompilation(frame))
+        key = repr((process, sequence, causes if len(causes) == 1 else (), again.guard, again.advice, others))
         groups.setdefault(key, (process, others, again))[-1].add(frame, guards)
     are_several = len({process for process, _ in threads}) > 1
     joined: dict[str, tuple[list[str], _Again]] = {}
@@ -339,8 +341,8 @@ def _code(span: Span) -> tuple[str, str]:
 
 def _has_waited(node: Node) -> bool:
     """Whether its thread waited for another one that compiled the same, as far as the span around both shows."""
-    beside = [] if node.parent is None else node.parent.children
-    ids = (compile_id for other in beside for compile_id in strings(other.span.attributes, semconv.WAIT_IDS))
+    others = [] if node.parent is None else node.parent.children
+    ids = (compile_id for other in others for compile_id in strings(other.span.attributes, semconv.WAIT_IDS))
     return any(compile_id.rpartition("/")[0] == _code(node.span)[1] for compile_id in ids)
 
 
@@ -371,6 +373,7 @@ def _guard_text(frame: Attributes) -> str:
     return text
 
 
+@functools.lru_cache(maxsize=4_096)
 def _reduced(text: str) -> str:
     """The guard as all readers of a trace have it."""
     kind = semconv.RECOMPILE_REASON.kind

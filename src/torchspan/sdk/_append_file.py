@@ -67,7 +67,6 @@ class AppendFile:
         self._descriptor: Descriptor | None = None
         self._end: int | None = None
         self._waits = True
-        self._is_writing = self._closes = False
         self._start_process()
         in_each_child(self._reset_after_fork)
 

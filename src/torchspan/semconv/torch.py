@@ -389,8 +389,9 @@ RECOMPILE_LIMIT_EVENT = "torch.compile.recompile_limit"
 RECOMPILE_CLASS = Attribute(
     "torch.compile.recompile.class",
     "string",
-    "What the failed guards concern, such as `size` or `dtype`; `several` if those of the compiled versions concern different things. "
-    "Present if Dynamo is to compile the frame again because none fits, also if a recompile limit then prevents the compilation.",
+    "What the failed guards concern, such as `size` or `dtype`; `several` if those of the compiled versions concern "
+    "different things. Present if Dynamo is to compile the frame again because none fits, also if a recompile limit "
+    "then prevents the compilation.",
     phase.COMPILE_FRAME,
     event=(RECOMPILE_EVENT, RECOMPILE_LIMIT_EVENT),
     kind=Enumeration(*(value for name, value in vars(GuardClass).items() if name.isupper() and name != "OTHER")),
@@ -399,9 +400,10 @@ RECOMPILE_CLASS = Attribute(
 RECOMPILE_REASON = Attribute(
     "torch.compile.recompile.reason",
     "string",
-    "The guard that failed, such as `tensor 'x' size mismatch at index 0. expected 3, actual 4`; of several compiled versions, the guard "
-    "of the one that Dynamo tried first. Sizes and data types are kept; every other literal is `?`. Present if Dynamo is to compile the "
-    "frame again because no version fits, also if a recompile limit then prevents the compilation.",
+    "The guard that failed, such as `tensor 'x' size mismatch at index 0. expected 3, actual 4`; of several compiled "
+    "versions, the guard of the one that Dynamo tried first. Sizes and data types are kept; every other literal is "
+    "`?`. Present if Dynamo is to compile the frame again because no version fits, also if a recompile limit then "
+    "prevents the compilation.",
     phase.COMPILE_FRAME,
     event=(RECOMPILE_EVENT, RECOMPILE_LIMIT_EVENT),
     kind=GuardText(),
@@ -424,8 +426,8 @@ OPEN_SIZES_AXES = Attribute(
 RECOMPILE_REASONS = Attribute(
     "torch.compile.recompile.reasons",
     "string[]",
-    "The guard of each compiled version that failed, behind the compile id of the version: `0/1: n == ?` (at most 8). Present if there "
-    "are several versions.",
+    "The guard of each compiled version that failed, behind the compile id of the version: `0/1: n == ?` (at most 8)."
+    " Present if there are several versions.",
     phase.COMPILE_FRAME,
     kind=GuardText(),
 )
@@ -442,7 +444,8 @@ RECOMPILE_LIMIT = Attribute(
 RECOMPILE_LIMIT_VALUE = Attribute(
     "torch.compile.recompile.limit_value",
     "int",
-    "The value of the setting in `torch.compile.recompile.limit` in the thread that reached it: each thread has its own.",
+    "The value of the setting in `torch.compile.recompile.limit` in the thread that reached it: each thread has its "
+    "own.",
     phase.COMPILE_FRAME,
 )
 

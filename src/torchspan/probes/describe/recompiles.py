@@ -48,7 +48,7 @@ _PHRASES = (
     (r"BACKEND_MATCH failure", GuardClass.BACKEND),
     (r"Duplicate tensors found: |Cache line invalidated because .* got deallocated$", GuardClass.IDENTITY),
 )
-"""What PyTorch writes where a guard is no condition. The first expression that a text matches at its beginning gives the class."""
+"""What PyTorch writes instead of a condition. The first expression that a text matches at its beginning gives the class."""
 _KEY_SETS = re.compile(
     r"tensor '.*' dispatch key set mismatch\. expected DispatchKeySet\((.*)\), actual DispatchKeySet\((.*)\)"
 )
@@ -66,6 +66,7 @@ _FUNCTIONS = (
     (r"(?:__(?:math|numpy)_isnan|int|float|str|bool|complex)$", GuardClass.VALUE),
 )
 """What a guard concerns, by the function of Dynamo's that it calls."""
+_TYPE = re.compile(r", type=<class .*>$")
 _SIZES = frozenset({"size", "stride", "storage_offset", "dim"})
 _STATES = frozenset({"utils_device.CURRENT_DEVICE", "torch.autograd.forward_ad._current_level"})
 
@@ -126,7 +127,7 @@ def class_of(guard: str) -> str:
     if kind:
         return kind
     try:
-        return _class_of_condition(ast.parse(guard.partition(", type=<class ")[0], mode="eval").body)
+        return _class_of_condition(ast.parse(_TYPE.sub("", guard), mode="eval").body)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return GuardClass.OTHER
 
