@@ -57,7 +57,7 @@ def test_of_a_bad_configuration_file_the_place_is_said_and_no_value(tmp_path, te
     (tmp_path / "otel.yaml").write_text(f'file_format: "1.0"\n{text}\n')
     found = row({"OTEL_CONFIG_FILE": str(tmp_path / "otel.yaml")})
     assert found.state is State.FAILED
-    assert f"Its set-up failed: ConfigurationError: {where}." in found.summary
+    assert found.summary == f"No test trace was sent: OpenTelemetry's set-up failed: ConfigurationError: {where}."
     assert "s3cret" not in str(found)
 
 
@@ -70,7 +70,7 @@ def test_one_span_arrives_and_the_row_has_its_trace_id(protocol):
 
     assert found.state is State.OK
     assert found.name == "send"
-    assert found.summary == "A test trace was sent, and no exporter reported a failure."
+    assert found.summary == "A test trace was sent, and every exporter reports success."
     assert found.remedy == f"Look for trace {span.trace_id} of service checkout in your tracing backend."
     assert (span.name, span.parent_id, span.scope) == ("torchspan.doctor", "", "torchspan")
     assert span.attributes == {"torchspan.keep": True}
@@ -107,6 +107,20 @@ def test_a_refusal_is_reported_and_nothing_of_its_text_is_printed(protocol):
         f"The test trace {found.facts['trace_id']} was not delivered: {said}: it does not accept the credentials."
     )
     assert "t0ken-89" not in str(found)
+
+
+def test_one_exporter_that_delivers_does_not_hide_another_one_that_does_not(tmp_path):
+    file, port = tmp_path / "otel.yaml", hostile.closed_port()
+    with Receiver() as receiver:
+        first, second = (
+            f'{{batch: {{exporter: {{otlp_http: {{endpoint: "{url}/v1/traces", timeout: 1000}}}}}}}}'
+            for url in (f"http://127.0.0.1:{port}", receiver.url)
+        )
+        file.write_text(f'file_format: "1.0"\ntracer_provider: {{processors: [{first}, {second}]}}\n')
+        found = row({"OTEL_CONFIG_FILE": str(file)})
+
+    assert found.state is State.FAILED
+    assert found.summary.endswith("was not delivered: no program listens on that port.")
 
 
 @pytest.mark.slow
@@ -200,7 +214,10 @@ def test_a_set_up_that_fails_is_reported_with_its_reason():
     found = row({"OTEL_TRACES_EXPORTER": "otpl"})
 
     assert found.state is State.FAILED
-    assert found.summary == ("No test trace was sent: nothing sets a tracer provider. Its set-up failed: RuntimeError.")
+    assert found.summary == (
+        "No test trace was sent: OpenTelemetry's set-up failed: "
+        "RuntimeError: Requested component 'otpl' not found in entry point 'opentelemetry_traces_exporter'."
+    )
 
 
 @pytest.mark.slow

@@ -46,6 +46,7 @@ def checks() -> tuple[CheckFunction, ...]:
         _switches.settings,
         _switches.unknown,
         _exporters.loadable,
+        _endpoints.set_up,
         _endpoints.reachable,
         _span_files.writable,
         _packages.ddtrace,

@@ -8,15 +8,18 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
+from torchspan import _config_file
+from torchspan._launched.configured import PROTOCOLS
 from torchspan.answers.lines import printable
 from torchspan.cli.doctor._asking import TIMEOUT_S
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._exporters import GRPC, HTTP, SIGNALS, Exporter, known_exporters, problem
 from torchspan.cli.doctor._outcomes import REFUSALS, meaning
+from torchspan.cli.doctor._packages import plugins
 from torchspan.cli.doctor._secrets import HIDDEN
 from torchspan.environment_variables import TORCHSPAN_RUN
 
@@ -30,6 +33,8 @@ _DEFAULT = (
     "No variable sets an endpoint. Set OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_TRACES_EXPORTER=torchspan_file for a file, "
     "or start the program with `torchspan run`, which needs no endpoint."
 )
+_LONG_S = 600
+_DECIDING = re.compile(r"OTEL_EXPORTER_OTLP_(PROTOCOL|HEADERS|CERTIFICATE|CLIENT_CERTIFICATE|CLIENT_KEY)\b")
 _SHOWN = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]*://)?)([^/?#]*@)?([^/?#@]*)([/?#][^@]*)?")
 """Of a URL: scheme, user and password, host and port, the rest."""
 
@@ -81,6 +86,7 @@ def _row(exporter: Exporter, context: Context, outcome: str) -> Check:
     url, source = _variable("ENDPOINT", exporter, context)
     address = shown(url or _DEFAULTS[exporter.name])
     text, remedy = meaning(outcome)
+    remedy = deciding(remedy, exporter, context)
     state = State.FAILED
     if outcome == "accepted":
         state, text, remedy = State.OK, f"it accepts {exporter.signal}", ""
@@ -105,6 +111,41 @@ def _variable(name: str, exporter: Exporter, context: Context) -> tuple[str, str
         if value := context.variable(variable):
             return value, variable
     return "", ""
+
+
+def deciding(remedy: str, exporter: Exporter, context: Context) -> str:
+    """A remedy that names the variables that decide for this exporter: those of its signal win over those for all."""
+    if exporter.name in context.variable(exporter.source).split(
+        ","
+    ):  # it is named itself, and the protocol is not read
+        for protocol, name in PROTOCOLS.items():
+            remedy = remedy.replace(f"{_PREFIX}_PROTOCOL={protocol}", f"{exporter.source}={name}")
+    return _DECIDING.sub(lambda named: _variable(named[1], exporter, context)[1] or named[0], remedy)
+
+
+def set_up(context: Context, limit_s: float = LIMIT_S) -> Iterable[Check]:
+    """What the SDK raises and warns of where a program sets it up with these variables."""
+    if not context.environment.get(_config_file.VARIABLE) and plugins("opentelemetry_configurator"):
+        try:
+            report = json.loads(exporting(context.environment, "set-up", limit_s=limit_s).stdout)
+        except (subprocess.TimeoutExpired, ValueError):  # a row of `send` says so
+            return
+        said = "; ".join(map(printable, [*_as_seconds(context), *report["warnings"]])).rstrip(".")
+        state, summary = State.OK, "OpenTelemetry's set-up warns of nothing."
+        if report["failure"]:
+            state, summary = State.FAILED, f"OpenTelemetry's set-up fails: {printable(report['failure'])}."
+        elif said:
+            state, summary = State.WARNING, f"OpenTelemetry's set-up warns: {said}."
+        remedy = "" if state is State.OK else "Correct the variable, or install what it names."
+        yield Check("sdk.set_up", state, summary, remedy)
+
+
+def _as_seconds(context: Context) -> Iterator[str]:
+    """Timeouts that are meant as milliseconds, as OpenTelemetry's specification has them."""
+    for variable in (f"{_PREFIX}_TIMEOUT", *(f"{_PREFIX}_{signal.upper()}_TIMEOUT" for signal in SIGNALS)):
+        value = context.variable(variable)
+        if value.isdigit() and int(value) >= _LONG_S:
+            yield f"{variable}={value} means seconds here, not milliseconds"
 
 
 def _header_names(exporter: Exporter, context: Context) -> set[str]:

@@ -111,10 +111,9 @@ MEANINGS = {
         "Write http:// in the endpoint. For gRPC, an endpoint without a scheme means TLS.",
     ),
     "no http": Meaning("it does not speak HTTP", _PORTS),
+    "no otlp": Meaning("it answers with a page or a text, not as OTLP does", _PORTS),
     "header": Meaning("a header cannot be sent", "Correct OTEL_EXPORTER_OTLP_HEADERS: its values are URL-encoded."),
-    "address": Meaning(
-        "it is not an address", "Write the whole URL, such as OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318."
-    ),
+    "address": Meaning("it is not an address", "Write the whole URL into the endpoint, such as http://collector:4318."),
     "http 404": Meaning(
         "HTTP 404: the path does not exist",
         "OTEL_EXPORTER_OTLP_ENDPOINT is without the path /v1/traces, the variable of one signal is with it.",
@@ -136,20 +135,22 @@ def meaning(word: str) -> Meaning:
     if kind == "failed":
         return Meaning(f"the exporter failed with {detail}", "Send a test trace: torchspan doctor --send")
     status = f"{'HTTP' if kind == 'http' else 'gRPC'} {detail}"
+    if kind == "http" and detail.startswith("3"):
+        return Meaning(
+            f"{status}: it redirects, which exporters do not follow", "Write where it leads into the endpoint."
+        )
     if word in REFUSALS:
         return Meaning(f"{status}: it does not accept the credentials", _CREDENTIALS)
     return Meaning(status, "Look at the log of the Collector.")
 
 
-def of_record(arguments: tuple[Any, ...], exception: BaseException | None, *, is_error: bool) -> str | None:
-    """The word for a log record of an exporter; None if the record says nothing about the outcome.
+def of_record(arguments: tuple[Any, ...], exception: BaseException | None) -> str | None:
+    """The word for a log record of an exporter during an export; None if the record does not say how it ended.
 
     Args:
         arguments, exception: What was logged. HTTP exporters log the status or the exception that a request ended with,
             and the reason phrase alone for a status after which they try again. gRPC exporters log the status code and
             the details.
-        is_error: It was logged as an error. The HTTP exporters to 1.44 log one without arguments when there is no time for another
-            attempt.
     """
     for argument in arguments:
         name = getattr(argument, "name", None)
@@ -161,12 +162,17 @@ def of_record(arguments: tuple[Any, ...], exception: BaseException | None, *, is
     for argument in arguments:
         if type(argument) is int:
             return f"http {argument}"
-    for argument in arguments[:1]:
-        if argument in _PHRASES:
-            return f"http {_PHRASES[argument]}"
-        if len(arguments) > 1:
-            return "http later"
-    return "timeout" if len(arguments) == 1 or (is_error and not arguments) else None
+    if len(arguments) > 1:
+        return f"http {_PHRASES[arguments[0]]}" if arguments[0] in _PHRASES else "http later"
+    return None
+
+
+def of_answer(response: Any) -> str | None:
+    """The word for an answer over HTTP that exporters take for a success although nothing was taken; None for any other."""
+    if 300 <= response.status_code < 400:
+        return f"http {response.status_code}"
+    is_page = response.headers.get("Content-Type", "").startswith("text/")
+    return "no otlp" if response.status_code == 200 and is_page else None
 
 
 def of_grpc(code: str, details: str) -> str:

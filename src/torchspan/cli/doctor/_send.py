@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torchspan.cli.doctor._check import Check, Context, State
-from torchspan.cli.doctor._endpoints import exporting
-from torchspan.cli.doctor._exporters import UnknownExportersError, exporters
+from torchspan.cli.doctor._endpoints import deciding, exporting
+from torchspan.cli.doctor._exporters import UnknownExportersError, exporters, known_exporters
 from torchspan.cli.doctor._outcomes import meaning
 from torchspan.cli.doctor._packages import INSTALL
 
@@ -42,7 +42,7 @@ def _sent(context: Context, limit_s: float) -> Check:
         summary = f"The process that was to send the test trace ended with status {done.returncode} before it reported the result."
         remedy = "Start any program with `opentelemetry-instrument`, and read what it prints."
         return Check(NAME, State.FAILED, summary, remedy)
-    return _row(report)
+    return _row(report, context)
 
 
 def _has_exporter(context: Context) -> bool:
@@ -55,10 +55,12 @@ def _has_exporter(context: Context) -> bool:
         return True
 
 
-def _row(report: Mapping[str, Any]) -> Check:
-    failed = f" Its set-up failed: {report['failure']}." if report["failure"] else ""
+def _row(report: Mapping[str, Any], context: Context) -> Check:
+    if report["failure"]:
+        summary = f"No test trace was sent: OpenTelemetry's set-up failed: {report['failure']}."
+        return Check(NAME, State.FAILED, summary, "See sdk.set_up, sdk.configuration and exporters.traces.", report)
     if not report["is_set"]:
-        summary = f"No test trace was sent: nothing sets a tracer provider.{failed}"
+        summary = "No test trace was sent: nothing sets a tracer provider."
         return Check(NAME, State.FAILED, summary, f"{INSTALL}, or see sdk.* and exporters.*.", report)
     if not report["is_enabled"]:
         summary = "No test trace was sent: the tracer for torchspan is disabled."
@@ -66,11 +68,12 @@ def _row(report: Mapping[str, Any]) -> Check:
     if not report["is_sampled"]:
         summary = f"No test trace was sent: the sampler dropped {report['attempts']} of {report['attempts']}."
         return Check(NAME, State.FAILED, summary, "For this test: OTEL_TRACES_SAMPLER=always_on", report)
-    if report["outcomes"] or not report["is_flushed"]:
-        texts = [meaning(word) for word in report["outcomes"]]
+    if report["outcomes"] != ["accepted"]:
+        texts = [meaning(word) for word in report["outcomes"] if word != "accepted"]
         summary = f"The test trace {report['trace_id']} was not delivered: {'; '.join(text for text, _ in texts)}"
         remedy = texts[0].remedy if texts else "See exporters.traces."
-        return Check(NAME, State.FAILED, f"{summary.removesuffix(': ')}.{failed}", remedy, report)
+        for exporter in known_exporters(context, "traces"):
+            remedy = deciding(remedy, exporter, context)
+        return Check(NAME, State.FAILED, f"{summary.removesuffix(': ')}.", remedy, report)
     remedy = f"Look for trace {report['trace_id']} of service {report['service']} in your tracing backend."
-    state = State.WARNING if failed else State.OK
-    return Check(NAME, state, f"A test trace was sent, and no exporter reported a failure.{failed}", remedy, report)
+    return Check(NAME, State.OK, "A test trace was sent, and every exporter reports success.", remedy, report)
