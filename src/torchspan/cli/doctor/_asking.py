@@ -177,10 +177,10 @@ def _send(outcomes: _Outcomes) -> dict[str, Any]:
 
     def configure() -> None:
         from opentelemetry.instrumentation.auto_instrumentation import initialize
-        from opentelemetry.sdk.trace.export import SpanExporter
 
         initialize(swallow_exceptions=False)
-        kinds = [SpanExporter]
+        sdk = sys.modules.get("opentelemetry.sdk.trace.export")
+        kinds = [] if sdk is None else [sdk.SpanExporter]
         for kind in kinds:
             kinds += kind.__subclasses__()
             if "export" in vars(kind):
