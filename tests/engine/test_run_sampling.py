@@ -88,7 +88,7 @@ def test_the_rules_of_torchspans_sampler_say_how_runs_are_picked(sampling, rules
     assert type(sampling(rules).roots) is kind
 
 
-def test_under_another_sampler_only_failed_runs_are_offered_to_it_unless_a_setting_asks_for_more(sampling):
+def test_another_sampler_is_offered_failed_runs_alone_unless_a_setting_asks_for_more(sampling):
     assert (sampling(None).roots, sampling(None).failed(Thing())) == (None, Pick())
 
 
