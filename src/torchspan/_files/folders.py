@@ -99,7 +99,9 @@ class Folder:
         """
         with contextlib.suppress(OSError):
             for _ in range(_REMOVALS):
-                for name in filter(names.fullmatch, self.names()):
+                for name in sorted(
+                    filter(names.fullmatch, self.names()), key=MARKER.__eq__
+                ):  # it last: it is the proof
                     with contextlib.suppress(OSError):
                         self.unlink(name)
                 if not self._descriptor.is_in_place():

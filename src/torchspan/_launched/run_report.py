@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from torchspan import _config_file
 from torchspan._base.forks import in_each_child
 from torchspan._files.folders import Folder
-from torchspan._files.opening import Descriptor, system, write_some
+from torchspan._files.opening import Descriptor, check_size, system, write_some
 from torchspan._launched.run_settings import parse_traceparent
 
 SDK_DISABLED = "OTEL_SDK_DISABLED=true disables OpenTelemetry"
@@ -214,7 +214,8 @@ class RunReport:
             try:
                 self.folder.write(f"{self.pid}{SUFFIX}", content)
             except OSError:  # no descriptor is left, or the process runs as another user now
-                if self._spare is not None and self._spare.status() is not None:
+                if self._spare is not None and (status := self._spare.status()) is not None:
+                    check_size(status.st_size + len(content) + 1)
                     write_some(self._spare.number, memoryview(content + b"\n"))
 
 
@@ -231,6 +232,7 @@ def _spare(folder: Folder) -> Descriptor:
     Raises OSError if it cannot be made.
     """
     start, name = os.urandom(16).hex().encode() + b"\n", f"{system.getpid()}{SPARE_SUFFIX}"
+    check_size(len(start))
     opened = folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC)
     spare = Descriptor(opened, os.path.join(folder.path, name), (start, 0))  # noqa: PTH118 - as in `Folder`
     write_some(spare.number, memoryview(start))
