@@ -381,7 +381,7 @@ def test_under_another_sampler_each_failed_run_is_offered_to_it_and_passes_throu
     assert [span.attributes["error.type"] for span in exporter.get_finished_spans()] == ["RuntimeError"] * spans
 
 
-def test_a_run_that_fails_where_instrumentation_is_suppressed_is_no_event(runs, exporter):
+def test_a_run_that_fails_where_instrumentation_is_suppressed_is_not_an_event(runs, exporter):
     hooked, engine = runs(ALWAYS_ON, failing), TrtEngine()
     with suppress_instrumentation():
         for _ in range(2):

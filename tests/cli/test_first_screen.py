@@ -529,7 +529,7 @@ def test_where_not_all_operators_in_pytorch_are_listed_no_excluded_one_is_said_t
     assert "matched no operator" not in " ".join(shown(run.path).screen.split())
 
 
-def test_a_refit_is_no_compilation(run, shown):
+def test_a_refit_is_not_a_compilation(run, shown):
     run.span("torch_tensorrt.compile", 0, 10, {s.MODEL_CLASS: "Net"})
     for start in (20, 40):
         run.span("torch_tensorrt.refit", start, start + 5, {s.MODEL_CLASS: "Net"})

@@ -364,7 +364,7 @@ def test_a_wrong_call_gets_its_own_type_error(instrument, exporter):
 
 
 @pytest.mark.parametrize("kind", [KeyError, IndexError])
-def test_what_a_converter_raises_has_its_place_also_where_torch_fx_raises_it_anew(
+def test_what_a_converter_raises_has_its_place_also_where_torch_fx_raises_it_again(
     instrument, exporter, broken_relu, kind
 ):
     """torch.fx raises a RuntimeError from a KeyError, whose message would be in quotes."""

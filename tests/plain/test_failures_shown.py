@@ -116,7 +116,7 @@ def test_without_whole_texts_operators_of_the_standard_are_named_and_nothing_of_
         assert text not in shown
 
 
-def test_builds_that_failed_are_no_engines(file, screen):
+def test_builds_that_failed_are_not_engines(file, screen):
     read = answers.read(file).answers
     assert len(read.engines) == 2 and all(engine.bytes > 0 for engine in read.engines)
     assert "slowest of 2 engines: tensorrt.build_engine: " in screen()

@@ -91,7 +91,7 @@ class StandInEngine(StandIn):
         return dtype
 
     def refuse(self, message: str) -> bool:
-        """False, TensorRT's answer, after an error in the log of whoever made the engine."""
+        """False, TensorRT's answer, after an error in the log of the runtime that made the engine."""
         if self.logger is not None:
             self.logger.log(tensorrt().ILogger.Severity.ERROR, message)
         return False

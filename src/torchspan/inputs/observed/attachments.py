@@ -104,7 +104,7 @@ def _seeing_hooks_of_the_program(function: Callable[..., Any]) -> Callable[..., 
     def without_own_hooks(module: Any, *args: Any, **kwargs: Any) -> Any:
         tables = {name: vars(module)[name] for name in _TABLES if name in vars(module)}
         for name, table in tables.items():  # another one: a call in another thread may be iterating over this one
-            hooks = ((key, hook) for key, hook in table.items() if not (isinstance(hook, _Hook) or hook is _no_hook))
+            hooks = ((key, hook) for key, hook in table.items() if not (isinstance(hook, _Hook) or _no_hook is hook))
             vars(module)[name] = OrderedDict(hooks)
         try:
             return function(module, *args, **kwargs)
