@@ -19,6 +19,7 @@ NAMES = (
     "cli_page",
     "phase_page",
     "compile_phases_page",
+    "remedies_page",
     "compatibility_page",
     "gpu_page",
     "faults_page",

@@ -146,7 +146,7 @@ OF_TORCH_COMPILE = {
 
 OF_TORCH_TENSORRT = {
     "what fell back, why, and at which line?": (
-        "in PyTorch: aten.special_i1e \N{MULTIPLICATION SIGN}1 at app.py:14: no converter; register one, or replace the op"
+        "in PyTorch: aten.special_i1e \N{MULTIPLICATION SIGN}1 at app.py:14: no converter"
     ),
     "how much runs in TensorRT?": "1 Net \N{MULTIPLICATION SIGN}1 T 5 of 6 ops in TensorRT",
     "which engine took longest?": re.compile(

@@ -162,12 +162,11 @@ def test_the_first_screen_has_the_function_with_all_that_happened_to_it(ran):
    converter __main__.special_i1e
    add "torch_executed_ops": {"torch.ops.aten.special_i1e.default"} to options
    to run it in PyTorch
-   in PyTorch: conversion or build failed; fix the error, then compile again
+   in PyTorch: conversion or build failed
    Fell back to eager from line 22: NotImplementedError
    Recompiled: size of argument x, axis 0 (4, then 7):
-   torch._dynamo.mark_dynamic(x, 0)
-   Recompiled from line 20: size of x, axis 0 (4, then 7):
-   torch.compile(dynamic=True)
+   torch._dynamo.maybe_mark_dynamic(x, 0) before each call
+   Recompiled from line 20: size of x, axis 0 (4, then 7)
    Graph break at model.py:20: requested by torch._dynamo.graph_break x2
    Graph break at model.py:22: Data-dependent branching x2; torch.where or
    torch.cond keep one graph

@@ -14,7 +14,7 @@ from torchspan import semconv as s
 from torchspan.semconv import FallbackReason
 
 SIZE = "tensor 'x' size mismatch at index 0. expected 4, actual "
-LIMIT = {s.FRAME_OUTCOME: "limit", s.RECOMPILE_LIMIT: "recompile_limit"}
+LIMIT = {s.FRAME_OUTCOME: "limit", s.RECOMPILE_LIMIT: "recompile_limit", s.RECOMPILE_LIMIT_VALUE: 8}
 
 
 @pytest.fixture
@@ -36,7 +36,9 @@ def frame(run, function, line, start_ms, end_ms, attributes=None, **options):
 
 
 def again(size):
-    return {s.RECOMPILE_CLASS: "size", s.RECOMPILE_REASON: f"{SIZE}{size}"}
+    """Compiled again for another size, which the caller could mark."""
+    marked = {s.OPEN_SIZES_ARGUMENTS: ["x"], s.OPEN_SIZES_AXES: [0]}
+    return {s.RECOMPILE_CLASS: "size", s.RECOMPILE_REASON: f"{SIZE}{size}", **marked}
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -100,7 +102,7 @@ def test_eight_recompilations_for_one_cause_are_one_line(run, screen):
    what was compiled times      time
 1  step  model.py:12    ×9   45.0 ms  compiled
    Recompiled ×8: size of argument x, axis 0 (4, then 5, 6, 7, 8, …):
-   torch._dynamo.mark_dynamic(x, 0)
+   torch._dynamo.maybe_mark_dynamic(x, 0) before each call
 """
     )
 
@@ -127,14 +129,13 @@ def test_what_failed_and_limits_come_first_by_name_whatever_took_longest(run, sc
    RuntimeError in compile
 2  limited  model.py:30    ×1   10.0 ms  runs eagerly
    Recompile limit reached: size of argument x, axis 0 (4, then 7); calls with
-   others run eagerly; raise torch._dynamo.config.recompile_limit, or
-   torch._dynamo.mark_dynamic(x, 0)
+   others run eagerly; raise torch._dynamo.config.recompile_limit in the thread
+   that compiles
 3  Fallen                  ×1   1.00 ms
-   in PyTorch: aten.special_i1e ×1: no converter; register one, or replace the
-   op
+   in PyTorch: aten.special_i1e ×1: no converter
 4  again  model.py:20      ×1   10.0 ms  compiled
    Recompiled: size of argument x, axis 0 (4, then 7):
-   torch._dynamo.mark_dynamic(x, 0)
+   torch._dynamo.maybe_mark_dynamic(x, 0) before each call
 5  Slow                    ×1    5.00 s
 """
     )
@@ -617,7 +618,7 @@ def test_no_line_is_wider_than_the_terminal_also_in_a_pipe_and_in_ascii(run, she
         out = shell("show", run.path, *words, env=environ).stdout
         written_out = out if encoding == "utf-8" else out.encode().decode("unicode_escape")
         wide = {line.strip() for line in written_out.splitlines() if columns(line) > width}
-        assert wide <= {"torch._dynamo.mark_dynamic(x, 0)"}, "code to copy is left to the terminal to wrap"
+        assert wide <= {"torch._dynamo.maybe_mark_dynamic(x, 0)"}, "code to copy is left to the terminal to wrap"
 
 
 def findings_of_every_kind(recording):
@@ -661,7 +662,8 @@ def test_findings_of_every_kind_have_no_line_wider_than_the_terminal_but_code(re
     for words in ([], ["1"], ["--errors"], ["--all"]):
         lines = torchspan("show", recording.path, *words)[1].splitlines()
         assert {line.strip() for line in lines if columns(line) > width} <= {
-            "torch._dynamo.mark_dynamic(x, 0)",
+            "torch._dynamo.maybe_mark_dynamic(x, 0)",
+            "torch._dynamo.config.recompile_limit",
             'torch_executed_ops={"torch.ops.aten.nonzero.default"}',
         }
         text = " ".join(" ".join(lines).split())

@@ -161,7 +161,7 @@ def test_a_chain_of_60000_spans_is_drawn(written):
 
     assert lines[1:4] == [
         "1  work                 \N{MULTIPLICATION SIGN}1   2.00 ms",
-        "   in PyTorch: no converter; register one, or replace the op",
+        "   in PyTorch: no converter",
         "   time: work 2.00 ms",
     ]
     assert lines[5].endswith(" · 60000 spans")

@@ -49,8 +49,6 @@ trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · exit 0
    what was compiled times      time
 1  ConvNet              ×1    801 ms
    time: build_engine 600 ms, lower 200 ms, compile 1.00 ms
-   build_engine: the engine cache keeps engines between processes:
-   immutable_weights=False, cache_built_engines=True, reuse_cached_engines=True
 2  torch.export         ×1    150 ms
 program 6.00 s: builds 0.60, other compilation 0.35, imports 2.90, rest 2.15
 """
@@ -60,9 +58,6 @@ torch_tensorrt.compile · ConvNet                      ████████�
 ├─ torch_tensorrt.lower                               ████                200 ms
 └─ tensorrt.build_engine                                 ████████████     600 ms
 Own time  build_engine 600 ms 75 %, lower 200 ms 25 %, compile 1.00 ms <1 %
-          build_engine: the engine cache keeps engines between processes:
-          immutable_weights=False, cache_built_engines=True,
-          reuse_cached_engines=True
 """
 
 
@@ -76,14 +71,10 @@ trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · exit 0
    what was compiled                 times      time
 1  ConvNet                              ×1    801 ms
    time: build_engine 600 ms, lower 200 ms, compile 1.00 ms
-   build_engine: the engine cache keeps engines between processes:
-   immutable_weights=False, cache_built_engines=True, reuse_cached_engines=True
 2  torch.export                         ×1    150 ms
 3  torchspan.import · torch             ×1    2.00 s
 4  torchspan.import · torch_tensorrt    ×1    900 ms
    time: torchspan.import 900 ms
-   torchspan.import: it happens once in each process: compile or run the model
-   once before the first request
 program 6.00 s: builds 0.60, other compilation 0.35, imports 2.90, rest 2.15
 
 {WATERFALL}
@@ -118,8 +109,6 @@ trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · exit 3
    what was compiled times      time
 1  ConvNet              ×1    801 ms
    time: build_engine 600 ms, lower 200 ms, compile 1.00 ms
-   build_engine: the engine cache keeps engines between processes:
-   immutable_weights=False, cache_built_engines=True, reuse_cached_engines=True
 2  torch.export         ×1    150 ms
 program 1.25 s: builds 0.60, other compilation 0.35, rest 0.30
 
@@ -130,9 +119,6 @@ main                                                  ████████�
    ├─ torch_tensorrt.lower                            ███                 200 ms
    └─ tensorrt.build_engine                              ██████████       600 ms
 Own time  build_engine 600 ms 60 %, lower 200 ms 20 %, main 199 ms 20 %
-          build_engine: the engine cache keeps engines between processes:
-          immutable_weights=False, cache_built_engines=True,
-          reuse_cached_engines=True
 """
     )
 
@@ -222,10 +208,8 @@ trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · exit 0
    what was compiled times      time
 1  step                ×16    7.11 s  runs eagerly
    Recompile limit reached: size of argument x, axis 0 (4, then 12); calls with
-   others run eagerly; raise torch._dynamo.config.recompile_limit, or
-   torch._dynamo.mark_dynamic(x, 0)
-   Recompiled ×14: size of argument x, axis 0 (4, then 1, 2, 3, 5, …):
-   torch._dynamo.mark_dynamic(x, 0)
+   others run eagerly
+   Recompiled ×14: size of argument x, axis 0 (4, then 1, 2, 3, 5, …)
 program 15.00 s: other compilation 7.11, rest 7.89
 
 part 1 · app.py · 2026-11-21 10:42:41Z · 1 span
@@ -335,8 +319,6 @@ def test_a_part_of_a_run_is_drawn_by_its_number_with_all_of_its_traces(run, show
 1  ConvNet              ×2    1.60 s
    slowest of 2 engines: tensorrt.build_engine: 600 ms
    time: build_engine 1.20 s, lower 400 ms, compile 2.00 ms
-   build_engine: the engine cache keeps engines between processes:
-   immutable_weights=False, cache_built_engines=True, reuse_cached_engines=True
 """
 
     assert (
@@ -377,8 +359,6 @@ trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · died of SIGSEG
    what was compiled times      time
 1  ConvNet              ×1  ≥ 6.99 s  did not end
    time: build_engine 6.78 s, lower 200 ms, convert 10.0 ms
-   build_engine: the engine cache keeps engines between processes:
-   immutable_weights=False, cache_built_engines=True, reuse_cached_engines=True
 program 7.10 s: builds 6.78, other compilation 0.21, rest 0.11
 
 part 1 · app.py · 2026-11-21 10:42:40Z · 5 spans
@@ -389,9 +369,6 @@ main  did not end                                     ████████�
       │  did not end
       └─ tensorrt.build_engine  did not end           ███████████████   ≥ 6.78 s
 Own time  build_engine 6.78 s 97 %, lower 200 ms 3 %, main 10.0 ms <1 %
-          build_engine: the engine cache keeps engines between processes:
-          immutable_weights=False, cache_built_engines=True,
-          reuse_cached_engines=True
 """
     )
 

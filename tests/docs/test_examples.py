@@ -136,7 +136,7 @@ def test_outside_the_profile(start, tmp_path):
         "   1 call has 12 in dimension 0 of x, but the engine was built for 1 to 8:",
         "   rebuild for it, or split the call",
         "   100 % of 20 calls of Classifier have 3 in dimension 0 of x, but the engine",
-        "   was built for 8: rebuild with opt 3",
+        "   was built for 8",
     ]
     page = (EXAMPLES.parent / "docs" / "how-to" / "observing-inputs.md").read_text(encoding="utf-8")
     assert "\n".join(findings) in page

@@ -64,7 +64,7 @@ def test_an_operator_that_runs_in_pytorch_is_named_with_its_line_and_reason(with
         assert_all_in_tensorrt(with_fallback)
     assert str(raised.value) == (
         "operators run in PyTorch instead of TensorRT:\n"
-        "  aten.special_i1e \N{MULTIPLICATION SIGN}1 at testing/test_assertions.py:25: no converter; register one, or replace the op"
+        "  aten.special_i1e \N{MULTIPLICATION SIGN}1 at testing/test_assertions.py:25: no converter"
     )
 
 
@@ -80,8 +80,7 @@ def test_a_recompilation_is_named_with_its_guard_and_what_avoids_it(again):
     with pytest.raises(AssertionError) as raised:
         assert_no_recompiles(again)
     assert str(raised.value) == (
-        "torch.compile compiled functions again:\n"
-        "  Recompiled in adds: size of argument x, axis 0 (3, then 4): torch._dynamo.mark_dynamic(x, 0)"
+        "torch.compile compiled functions again:\n  Recompiled in adds: size of argument x, axis 0 (3, then 4)"
     )
 
 
@@ -124,9 +123,8 @@ def test_a_captured_trace_is_printed_with_its_answers_and_its_waterfall(again):
     first, *rest = str(again).splitlines()
     assert first.split() == ["what", "was", "compiled", "times", "time"]
     assert rest[0].startswith("1  adds  ")
-    assert rest[1:3] == [
-        "   Recompiled: size of argument x, axis 0 (3, then 4):",
-        "   torch._dynamo.mark_dynamic(x, 0)",
+    assert rest[1:2] == [
+        "   Recompiled: size of argument x, axis 0 (3, then 4)",
     ]
     assert any(line.startswith("torch.compile_frame · adds 0/1") for line in rest)
 
@@ -135,9 +133,7 @@ def test_a_notebook_shows_the_first_screen_with_styles_and_without_references(ag
     html = again._repr_html_()
     text = re.sub(r"<[^>]+>", " ", html)
     assert re.search(r"1\s+adds\s", text)
-    assert "Recompiled: size of argument x, axis 0 (3, then 4): torch._dynamo.mark_dynamic(x, 0)" in " ".join(
-        text.split()
-    )
+    assert "Recompiled: size of argument x, axis 0 (3, then 4)" in " ".join(text.split())
     assert re.search(r"torch\.compile_frame\s+· adds 0/1", text)
     assert '<span style="color:#8a5a00">Recompiled:' in html
     assert "http" not in html
@@ -194,7 +190,7 @@ def test_a_test_that_fails_has_the_answers_in_its_report_and_no_other(pytester):
     lines = run(pytester, test_it=PROGRAM.format(0)).outlines
     sections = [index for index, line in enumerate(lines) if re.fullmatch("-+ torchspan -+", line)]
     assert [lines[index + 1] for index in sections] == [
-        "Recompiled in double: size of argument x, axis 0 (3, then 4): torch._dynamo.mark_dynamic(x, 0)",
+        "Recompiled in double: size of argument x, axis 0 (3, then 4)",
         NO_SPANS,
     ]
 

@@ -25,7 +25,7 @@ def printed(torchspan):
 def test_the_answers_are_a_table_and_a_list(recording, printed):
     frame = {semconv.CODE_FUNCTION: "forward", semconv.CODE_FILE: "model.py", semconv.CODE_LINE: 3}
     again = {**frame, semconv.RECOMPILE_REASON: "tensor 'x' size mismatch at index 0. expected 4, actual 7"}
-    again[semconv.RECOMPILE_CLASS] = "size"
+    again |= {semconv.RECOMPILE_CLASS: "size", semconv.OPEN_SIZES_ARGUMENTS: ["x"], semconv.OPEN_SIZES_AXES: [0]}
     recording.span("torch.compile_frame", 0, 100, {**frame, semconv.FRAME_OUTCOME: "compiled"})
     recording.span("torch.compile_frame", 200, 300, {**again, semconv.FRAME_OUTCOME: "compiled"})
     assert printed(recording.path) == [
@@ -34,7 +34,7 @@ def test_the_answers_are_a_table_and_a_list(recording, printed):
         "|---|---|---|---|---|",
         f"| 1 | **forward** model.py:3 | {TIMES}2 | 200 ms | compiled |",
         "",
-        "- 1: Recompiled: size of argument x, axis 0 (4, then 7): `torch._dynamo.mark_dynamic(x, 0)`",
+        "- 1: Recompiled: size of argument x, axis 0 (4, then 7): `torch._dynamo.maybe_mark_dynamic(x, 0)` before each call",
         "",
     ]
 

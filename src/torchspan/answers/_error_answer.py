@@ -167,12 +167,12 @@ def _advice(node: Node) -> Paragraph:
     """What to change, as code to paste; empty where nothing is known."""
     attributes = node.span.attributes
     work = _work_around(node)
-    if work is None or work.span.name == phase.CONVERT_TO_ENGINE.name:  # nothing could run elsewhere
+    if work is not None and work.span.name == phase.CONVERT_TO_ENGINE.name:  # nothing could run elsewhere
         return ()
     if strings(attributes, semconv.UNSUPPORTED_NAMES):
         return _remedies.remedy("partial_compilation")
     operator_name = str(attributes.get(semconv.FAILED_OPERATOR) or "")
-    if "." not in operator_name:  # a node without an operator
+    if "." not in operator_name or work is None:  # a node without an operator
         return ()
     around = work.span.attributes
     excluded = [*strings(around, semconv.SETTINGS["torch_executed_ops"]), operator_name]

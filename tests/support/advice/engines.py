@@ -188,7 +188,7 @@ for _ in range(2):
         + f"results.append(same({COMPILED}))\n",
     ),
     excluded(
-        "a converter that raises beside an operator that the program leaves to PyTorch",
+        "a converter that raises next to an operator that the program leaves to PyTorch",
         PART
         + RAISES
         + settings('min_block_size=1, torch_executed_ops={"torch.ops.aten.tanh.default"}')
@@ -218,7 +218,7 @@ for _ in range(2):
         PART + RAISES + settings("min_block_size=1") + f"results.append(same({AS_BACKEND}))\n",
     ),
     in_options(
-        "a converter that raises beside an operator that the program leaves to PyTorch",
+        "a converter that raises next to an operator that the program leaves to PyTorch",
         PART
         + RAISES
         + settings(
