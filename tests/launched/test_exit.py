@@ -135,7 +135,7 @@ DAY_S = 86_400
 NOT_TAKEN = "an exporter of metrics or of the program's own did not take all that was recorded before a process ended"
 
 
-def test_a_process_that_waited_in_vain_leaves_word_for_the_others_of_the_run(program, exporters, tmp_path):
+def test_a_process_that_gave_up_waiting_leaves_word_for_the_others_of_the_run(program, exporters, tmp_path):
     program(ENDS).below_run(exit_s=0.1, OTEL_TRACES_EXPORTER="hanging", **exporters)
 
     assert 0 < float((tmp_path / "reports" / "gave-up").read_text()) <= time.monotonic()
@@ -148,7 +148,7 @@ def test_a_process_that_delivers_leaves_no_word(program, tmp_path):
 
 
 @pytest.mark.parametrize("text", [ENDS, FORKS], ids=["main", "fork"])
-def test_a_process_does_not_wait_where_another_one_has_just_waited_in_vain(program, exporters, tmp_path, text):
+def test_a_process_does_not_wait_where_another_one_has_just_given_up(program, exporters, tmp_path, text):
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "gave-up").write_text(str(time.monotonic()))
     variables = {"OTEL_TRACES_EXPORTER": "hanging", "OTEL_METRICS_EXPORTER": "hanging"}

@@ -31,11 +31,11 @@ AGAIN_S = 60.0
 
 
 class Patience:
-    """How long the end of a process may wait for exporters, so that a process and its children wait only once in vain.
+    """How long the end of a process may wait for exporters, so that a process and its children give up only once.
 
     Args:
         limit_s: Seconds for an end.
-        last: Returns when one of these processes last waited in vain, by `time.monotonic`, which they share.
+        last: Returns when one of these processes last gave up, by `time.monotonic`, which they share.
         note: Called with the time when this one has.
     """
 
@@ -48,5 +48,5 @@ class Patience:
         return min(self._limit_s, GLANCE_S) if is_known else self._limit_s
 
     def gave_up(self) -> None:
-        """Waiting was in vain."""
+        """The exporters did not end in this time."""
         self._note(time.monotonic())

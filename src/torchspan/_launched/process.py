@@ -99,7 +99,7 @@ _NEEDED = ("torchspan._launched.exporting", "torchspan._launched.provider", "tor
 LONGEST_WAIT_S = 1.0
 """How long a thread's first span waits for another thread that makes the provider."""
 GAVE_UP = "gave-up"
-"""The file in the folder for reports that says when a process of the run last waited in vain for exporters."""
+"""The file in the folder for reports that says when a process of the run last gave up waiting for exporters."""
 
 Undo = Callable[[], None]
 

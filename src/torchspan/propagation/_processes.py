@@ -150,7 +150,7 @@ Export = Callable[[], object]
 """Exports some of what this process has recorded. It may take any time."""
 
 _GAVE_UP = memoryview(mmap.mmap(-1, 8)).cast("d")
-"""When an end last waited in vain for exporters. Forked children share it."""
+"""When an end last gave up waiting for exporters. Forked children share it."""
 _GAVE_UP[0] = -math.inf
 _SPAWNED: list[int] = []
 """The id of this process if it was spawned. It runs exit handlers, as no other process of `multiprocessing` does."""

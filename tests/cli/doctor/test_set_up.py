@@ -91,7 +91,7 @@ def test_each_value_that_the_sdk_warns_of_is_shown_and_no_credential():
     ],
     ids=["compression", "compression of traces", "metrics"],
 )
-def test_what_the_sdk_warns_of_is_no_answer_of_an_endpoint(variables):
+def test_what_the_sdk_warns_of_is_not_taken_for_an_answer(variables):
     with Receiver() as receiver:
         here = context(receiver.url, **variables)
         answers = [each.facts["answer"] for each in endpoints.reachable(here)]
@@ -117,7 +117,7 @@ def test_what_the_sdk_warns_of_is_no_answer_of_an_endpoint(variables):
     ],
     ids=["redirects", "page"],
 )
-def test_an_answer_that_takes_nothing_is_no_delivery(endpoint, answer, text):
+def test_an_answer_that_takes_nothing_is_not_a_delivery(endpoint, answer, text):
     with endpoint() as served:
         here = context(f"http://127.0.0.1:{served.port}", OTEL_METRICS_EXPORTER="none", OTEL_LOGS_EXPORTER="none")
         asked, sent = row(endpoints.reachable, here), row(send.sent, here)

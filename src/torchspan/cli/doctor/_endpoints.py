@@ -128,7 +128,7 @@ def set_up(context: Context, limit_s: float = LIMIT_S) -> Iterable[Check]:
     if not context.environment.get(_config_file.VARIABLE) and plugins("opentelemetry_configurator"):
         try:
             report = json.loads(exporting(context.environment, "set-up", limit_s=limit_s).stdout)
-        except (subprocess.TimeoutExpired, ValueError):  # a row of `send` says so
+        except (subprocess.TimeoutExpired, ValueError):  # the row of `send` reports it
             return
         said = "; ".join(map(printable, [*_as_seconds(context), *report["warnings"]])).rstrip(".")
         state, summary = State.OK, "OpenTelemetry's set-up warns of nothing."
