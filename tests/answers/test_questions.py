@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions of users, each answered in the first 15 lines that `torchspan run` and `show` print about a real program."""
+"""Questions of users, each answered in the first 18 lines that `torchspan run` and `show` print about a real program."""
 
 import io
 import json
@@ -127,8 +127,8 @@ def without_figures(line):
 
 
 def first_lines(ran):
-    """The first 15 lines, without figures and with lines that were broken put together again."""
-    return " ".join(map(without_figures, ran.printed[:15]))
+    """The first 18 lines, without figures and with lines that were broken put together again."""
+    return " ".join(map(without_figures, ran.printed[:18]))
 
 
 OF_TORCH_COMPILE = {

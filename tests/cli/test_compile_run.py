@@ -170,12 +170,11 @@ def test_the_first_screen_has_the_function_with_all_that_happened_to_it(ran):
    Graph break at model.py:20: requested by torch._dynamo.graph_break x2
    Graph break at model.py:22: Data-dependent branching x2; torch.where or
    torch.cond keep one graph
-   Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`).
-   PyTorch's hint: For the common pattern `if tensor_cond: x = transform(x)`
-   (e.g. clamping inf/nan values), consider making the code branchless by always
-   applying the transform. Operations like torch.clamp, torch.nan_to_num, and
-   torch.where are typically no-ops on well-behaved inputs and compile without
-   graph breaks.
+   Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`). Hint: For
+   the common pattern `if tensor_cond: x = transform(x)` (e.g. clamping inf/nan
+   values), consider making the code branchless by always applying the
+   transform. Operations like torch.clamp, torch.nan_to_num, and torch.where are
+   typically no-ops on well-behaved inputs and compile without graph breaks.
    engine cache: off; cache_built_engines, reuse_cached_engines turn it on
 """
     )

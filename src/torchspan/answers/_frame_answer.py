@@ -471,7 +471,7 @@ def _break(event: Attributes, frame: Attributes) -> Break:
         type=type_,
         explanation=explanation,
         hint=hint,
-        details=tuple(map(words, filter(None, [explanation, hint and f"PyTorch's hint: {hint}"]))),
+        details=tuple(filter(None, [words(f"{explanation} {hint and f'Hint: {hint}'}")])),
     )
 
 
