@@ -130,8 +130,10 @@ def test_outside_the_profile(start, tmp_path):
         "torchspan.input.outside.minimums": [1],
         "torchspan.input.outside.maximums": [8],
     }
-    _, _, row, *findings = start("torchspan", "show", file, COLUMNS="80").splitlines()[:7]
+    _, _, row, failure, *lines = start("torchspan", "show", file, COLUMNS="80").splitlines()[:12]
     assert row.startswith("1  requests  ")
+    assert failure == "   RuntimeError in execute"
+    findings = lines[next(index for index, line in enumerate(lines) if "1 call has" in line) :][:4]
     assert findings == [
         "   1 call has 12 in dimension 0 of x, but the engine was built for 1 to 8:",
         "   rebuild for it, or split the call",
