@@ -7,7 +7,7 @@ Under `opentelemetry-instrument` or `torchspan run` there is nothing to call. In
 
     torchspan.instrument()
 
-pytest is told not to warn that it is imported before pytest starts: PYTEST_DONT_REWRITE.
+A switch of pytest's, which would warn where this is imported before pytest starts: PYTEST_DONT_REWRITE.
 """
 
 # ARCHITECTURE.md shows the packages, and what each of them imports.

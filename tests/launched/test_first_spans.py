@@ -69,7 +69,7 @@ def test_a_first_span_waits_for_the_thread_that_makes_the_provider(program):
     assert (below.out, below.filed) == ("True\n", [("first", "torchspan.run"), ("second", "torchspan.run")])
 
 
-def test_a_first_span_that_has_waited_for_the_limit_is_counted_and_the_run_says_so(program):
+def test_a_first_span_that_has_waited_for_the_limit_is_counted_and_reported(program):
     late = "process.LONGEST_WAIT_S = 0.1\nsecond()\nmay_end.set()\nfirst.join()\nsecond()"
     below = program(MAKING + late).below_run()
 
@@ -79,7 +79,7 @@ def test_a_first_span_that_has_waited_for_the_limit_is_counted_and_the_run_says_
     ]
 
 
-def test_no_span_waits_after_one_has_waited_in_vain(program):
+def test_no_span_waits_after_one_has_waited_without_success(program):
     """A detector of resources that never returns would otherwise delay each span of the other threads."""
     late = "process.LONGEST_WAIT_S = 0.1\nsecond()\nprocess.LONGEST_WAIT_S = 60\nsecond()\nmay_end.set()\nfirst.join()"
     below = program(MAKING + late).below_run()

@@ -366,7 +366,7 @@ with trace.use_span(span) if "own" in sys.argv else trace.get_tracer("app").star
     ],
     ids=["instrumented in code", "below run"],
 )
-def test_an_environment_of_bytes_is_no_warning_where_python_warns_of_bytes(tmp_path, started_by, said, option):
+def test_an_environment_of_bytes_causes_no_warning_where_python_warns_of_bytes(tmp_path, started_by, said, option):
     (tmp_path / "app.py").write_text(BYTES)
     options = [*started_by, option, "app.py", *([] if started_by else ["own"])]
     done = subprocess.run([sys.executable, *options], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -123,7 +123,7 @@ class RunProcess:
         """Of the thread that makes the provider. The others wait for it, for a limited time."""
         self._is_loaded = False
         self._is_late = False
-        """Whether a thread has waited in vain. No other one waits then."""
+        """Whether a thread has waited without success. No other one waits then."""
         self._makers: set[int] = set()
         """Threads that make the provider, or import what that needs."""
         self._own: OwnTracers | None = None
