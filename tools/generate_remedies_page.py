@@ -40,7 +40,7 @@ def programs():
         kinds = {name: kind for name, function in functions.items() if (kind := _kind(function)) is not None}
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds:
-                is_alike = len(node.args) > 2
+                is_alike = len(node.args) > 2  # title, source, what would not help
                 found[kinds[node.func.id]][is_alike].append(ast.literal_eval(node.args[0]))
     return found
 

@@ -5,6 +5,7 @@
 """
 
 ONCE = {
+    "advice": "remedies are the subject; they are followed with the newest versions",
     "collector": "the Collector's configurations are the subject",
     "compose": "the Compose files are the subject",
     "docs": "the documents are the subject; they show what the newest versions lead to",

@@ -52,8 +52,8 @@ def settings(text):
     return f"settings = dict({text})  # settings\n"
 
 
-def cache(title, source, would=None):
-    return Program("engine_cache", title, START + source, would)
+def cache(title, source, would=None, **more):
+    return Program("engine_cache", title, START + source, would, **more)
 
 
 def block(title, source, would=None):
@@ -64,12 +64,12 @@ def partial(title, source, would=None):
     return Program("partial_compilation", title, START + source, would)
 
 
-def excluded(title, source, would=None):
-    return Program("excluded", title, START + source, would)
+def excluded(title, source, would=None, **more):
+    return Program("excluded", title, START + source, would, **more)
 
 
-def in_options(title, source, would=None):
-    return Program("excluded_in_options", title, START + source, would)
+def in_options(title, source, would=None, **more):
+    return Program("excluded_in_options", title, START + source, would, **more)
 
 
 def twice(expression):
@@ -96,10 +96,12 @@ PROGRAMS = [
         SEQUENTIAL
         + settings(f"min_block_size=1, immutable_weights=False, cache_built_engines=True, {FOLDER}")
         + twice(f"same({COMPILED})"),
+        slow=True,
     ),
     cache(
         "one engine of a model, as bytes, twice",
         SEQUENTIAL + settings(FOLDER) + twice(f"type({TO_ENGINE}) is bytes"),
+        slow=True,
     ),
     cache(
         "TensorRT alone, which has no such settings",
@@ -225,6 +227,7 @@ for _ in range(2):
             'min_block_size=1, pass_through_build_failures=True, torch_executed_ops={"torch.ops.aten.tanh.default"}'
         )
         + f"results.append(same({AS_BACKEND}))\n",
+        slow=True,
     ),
     in_options(
         "a converter that raises, of `torch_tensorrt.compile`, which has no options",

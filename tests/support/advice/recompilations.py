@@ -22,8 +22,8 @@ compiled = torch.compile(net, backend="aot_eager")
 """
 
 
-def sizes(title, source, would=None):
-    return Program("mark_dynamic", title, SIZES + source, would)
+def sizes(title, source, would=None, **more):
+    return Program("mark_dynamic", title, SIZES + source, would, **more)
 
 
 def limit(title, source, would=None):
@@ -305,6 +305,7 @@ for step, length in enumerate((128, 128, 256)):
         results.append(attend(query, query, query, block_mask=block_mask))  # call
 """,
         "torch._dynamo.maybe_mark_dynamic(query, 2) before each call",
+        slow=True,
     ),
     sizes(
         "another backend for the smaller batch",
