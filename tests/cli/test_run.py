@@ -367,5 +367,5 @@ def test_a_page_that_cannot_be_written_at_the_end_costs_a_line_and_not_the_statu
     command = program("open('app.html', 'w').write('mine'); sys.exit(3)")
     result = shell("run", "--html", "app.html", "--", *command)
     assert result.returncode == 3
-    assert "cannot write app.html: is not a page" in result.stderr
+    assert "cannot write app.html: it is not a page" in result.stderr
     assert (shell.folder / "app.html").read_text() == "mine"
