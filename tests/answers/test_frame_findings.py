@@ -83,21 +83,21 @@ def broke(kind, **more):
         (
             "parameter",
             "tensor 'w' size mismatch at index 0. expected 4, actual 7",
-            "size of argument w, axis 0 (4, then 7): torch._dynamo.config.force_parameter_static_shapes=False",
+            "size of argument w, axis 0 (4, then 7)",
         ),
-        ("value", "G['scale'] == ?", "value of global scale: pass it as a tensor, or keep it constant"),
+        ("value", "G['scale'] == ?", "value of global scale"),
         (
             "module_int",
             "self.layers.step == ?",
-            "value of self.layers.step: torch._dynamo.config.allow_unspec_int_on_nn_module=True, or keep it constant",
+            "value of self.layers.step",
         ),
-        ("value", "self.gain == ?", "value of self.gain: pass it as a tensor, or keep it constant"),
-        ("value", "settings[?] == ?", "value of settings[?]: pass it as a tensor, or keep it constant"),
+        ("value", "self.gain == ?", "value of self.gain"),
+        ("value", "settings[?] == ?", "value of settings[?]"),
         ("training", "fn._modules[?].training == ?", "value of fn._modules[?].training, which train() and eval() set"),
         (
             "inference_mode",
             "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU), actual DispatchKeySet(CPU, AutogradCPU)",
-            "dispatch keys of argument x (DispatchKeySet(CPU), then DispatchKeySet(CPU, AutogradCPU)): one of torch.inference_mode() and torch.no_grad() in all calls",
+            "dispatch keys of argument x (DispatchKeySet(CPU), then DispatchKeySet(CPU, AutogradCPU))",
         ),
         (
             "dispatch_keys",
@@ -107,15 +107,15 @@ def broke(kind, **more):
         (
             "type",
             "expected type of 'x' to be <class 'torch.Tensor'>, but found <class ?>",
-            "type of argument x (<class 'torch.Tensor'>): one type in all calls",
+            "type of argument x (<class 'torch.Tensor'>)",
         ),
         (
             "type",
             "___check_type_id(self._modules[?], ?), type=<class ?>",
-            "type of self._modules[?]: one type in all calls",
+            "type of self._modules[?]",
         ),
-        ("type", "mask is None", "type of argument mask (None): one type in all calls"),
-        ("identity", "___check_obj_id(g, ?), type=<class ?>", "identity of argument g: the same object in all calls"),
+        ("type", "mask is None", "type of argument mask (None)"),
+        ("identity", "___check_obj_id(g, ?), type=<class ?>", "identity of argument g"),
         ("identity", "k is q", "arguments k and q, which were one object before"),
         ("shape", "x.size()[0] == 3", "x.size()[0] == 3"),
         (
@@ -123,10 +123,10 @@ def broke(kind, **more):
             "GLOBAL_STATE changed: grad_mode",
             "GLOBAL_STATE changed: grad_mode",
         ),
-        ("backend", "?", "change of backend: one torch.compile of the function"),
-        ("backend", "BACKEND_MATCH failure", "change of backend: one torch.compile of the function"),
-        ("dtype", "?", "change of data type: one data type in all calls"),
-        ("requires_grad", "?", "change of requires_grad: one requires_grad in all calls"),
+        ("backend", "?", "change of backend"),
+        ("backend", "BACKEND_MATCH failure", "change of backend"),
+        ("dtype", "?", "change of data type"),
+        ("requires_grad", "?", "change of requires_grad"),
         ("other", "?", "?"),
         ("other", "the ? of ?", "the ? of ?"),
         ("size", "of a form that is not known", "of a form that is not known"),
@@ -178,9 +178,7 @@ def test_sizes_of_two_arguments_are_several_causes_of_one_class(lines):
 
 def test_versions_that_agree_are_one_cause_with_the_sizes_of_the_oldest_first(lines):
     frame = several("size", f"0/1: {BEFORE.replace('4', '5')}", f"0/0: {BEFORE}")
-    assert lines((frame,)) == [
-        "Recompiled in forward: size of argument x, axis 0 (4, then 5, 6): torch._dynamo.mark_dynamic(x, 0)"
-    ]
+    assert lines((frame,)) == ["Recompiled in forward: size of argument x, axis 0 (4, then 5, 6)"]
 
 
 def test_frames_of_a_function_with_several_causes_share_a_line(lines):
@@ -237,14 +235,15 @@ def size(before, now):
 
 def test_sizes_of_two_functions_are_two_sequences(lines):
     assert lines((size(4, 5),), ({**size(4, 3), s.CODE_FUNCTION: "step"},)) == [
-        "Recompiled in forward: size of argument x, axis 0 (4, then 5): torch._dynamo.mark_dynamic(x, 0)",
-        "Recompiled in step: size of argument x, axis 0 (4, then 3): torch._dynamo.mark_dynamic(x, 0)",
+        "Recompiled in forward: size of argument x, axis 0 (4, then 5)",
+        "Recompiled in step: size of argument x, axis 0 (4, then 3)",
     ]
 
 
-def test_what_has_no_values_shares_a_line_for_all_functions(lines):
+def test_what_has_no_values_is_said_of_each_function_in_its_own_row(lines):
     assert lines((again("state", GRAD_MODE),), ({**again("state", GRAD_MODE), s.CODE_FUNCTION: "step"},)) == [
-        "Recompiled in forward, step: GLOBAL_STATE changed: grad_mode: the same settings of PyTorch in all calls"
+        "Recompiled in forward: GLOBAL_STATE changed: grad_mode",
+        "Recompiled in step: GLOBAL_STATE changed: grad_mode",
     ]
 
 
@@ -297,9 +296,7 @@ UNEXPECTED = (
 def test_of_a_function_that_another_thread_compiled_meanwhile_that_is_the_cause(lines):
     first = {s.THREAD_ID: 1}
     second = {**again("other", UNEXPECTED), s.COMPILE_ID: "0/1", s.THREAD_ID: 2}
-    assert lines((first,), (second,)) == [
-        "Recompiled in forward: another thread compiled it meanwhile: compile it once before threads share it"
-    ]
+    assert lines((first,), (second,)) == ["Recompiled in forward: another thread compiled it meanwhile"]
 
 
 def test_a_wait_below_the_same_span_says_that_another_thread_compiled_it(recording, said):
@@ -322,7 +319,7 @@ def test_the_limit_is_said_with_the_setting_that_raises_it(lines):
     limit = {s.FRAME_OUTCOME: "limit", s.RECOMPILE_LIMIT: "recompile_limit", s.RECOMPILE_LIMIT_VALUE: 8}
     (reported,) = lines(({**again("value", "number == ?"), **limit},))
     assert reported == (
-        "Recompile limit reached in forward: value of argument number; calls with others run eagerly; "
+        "Recompile limit (8 in this thread) reached in forward: value of argument number; calls with others run eagerly; "
         "raise torch._dynamo.config.recompile_limit in the thread that compiles"
     )
 
@@ -340,8 +337,8 @@ def test_the_limit_of_a_thread_is_said_with_its_value(lines):
     limit = {s.FRAME_OUTCOME: "limit", s.RECOMPILE_LIMIT: "recompile_limit", s.RECOMPILE_LIMIT_VALUE: 8}
     (reported,) = lines(({**again("training", "self.training == ?"), **limit},))
     assert reported == (
-        "Recompile limit reached in forward: value of self.training, which train() and eval() set; calls with others run eagerly; "
-        "raise torch._dynamo.config.recompile_limit (8 in this thread)"
+        "Recompile limit (8 in this thread) reached in forward: value of self.training, which train() and eval() set; "
+        "calls with others run eagerly; raise torch._dynamo.config.recompile_limit in the thread that compiles"
     )
 
 
@@ -349,8 +346,7 @@ def test_a_limit_that_was_raised_is_not_to_be_raised_again(lines):
     limit = {s.FRAME_OUTCOME: "limit", s.RECOMPILE_LIMIT: "recompile_limit", s.RECOMPILE_LIMIT_VALUE: 64}
     (reported,) = lines(({**again("value", "number == ?"), **limit},))
     assert reported == (
-        "Recompile limit reached in forward: value of argument number (64 in this thread); calls with others run eagerly; "
-        "pass it as a tensor, or keep it constant"
+        "Recompile limit (64 in this thread) reached in forward: value of argument number; calls with others run eagerly"
     )
 
 
@@ -367,20 +363,17 @@ def test_a_frame_that_fell_back_is_said_with_the_failure(lines):
         (
             "data_dependent_branch",
             {s.GRAPH_BREAK_TYPE: "Data-dependent branching"},
-            "Data-dependent branching; torch.where or torch.cond keep one graph",
+            "Data-dependent branching",
         ),
         (
             "data_dependent_value",
             {s.GRAPH_BREAK_TYPE: "Unsupported Tensor.item() call with capture_scalar_outputs=False"},
-            (
-                "Unsupported Tensor.item() call with capture_scalar_outputs=False; "
-                "torch._dynamo.config.capture_scalar_outputs=True keeps one graph"
-            ),
+            "Unsupported Tensor.item() call with capture_scalar_outputs=False",
         ),
         (
             "data_dependent_value",
             {s.GRAPH_BREAK_TYPE: "Dynamic shape operator"},
-            "Dynamic shape operator; torch._dynamo.config.capture_dynamic_output_shape_ops=True keeps one graph",
+            "Dynamic shape operator",
         ),
         (
             "requested",
@@ -399,7 +392,7 @@ def test_a_frame_that_fell_back_is_said_with_the_failure(lines):
                 s.GRAPH_BREAK_TYPE: "Failed to trace builtin operator",
                 s.GRAPH_BREAK_REASON: "Dynamo does not know how to trace builtin operator `print`",
             },
-            "Failed to trace builtin operator print; call it outside the compiled code",
+            "Failed to trace builtin operator print",
         ),
         (
             "other",
@@ -409,12 +402,12 @@ def test_a_frame_that_fell_back_is_said_with_the_failure(lines):
         (
             "builtin",
             {s.GRAPH_BREAK_HINTS: ["Set `torch._dynamo.config.reorderable_logging_functions`, or a `print`."]},
-            "builtin; call it outside the compiled code, or see torch._dynamo.config.reorderable_logging_functions",
+            "builtin",
         ),
         (
             "other",
             {s.GRAPH_BREAK_HINTS: ["no setting", "`torch._dynamo.config.one` or `torch._dynamo.config.two`"]},
-            "other; see torch._dynamo.config.one",
+            "other",
         ),
         (
             "data_dependent_value",
@@ -422,7 +415,7 @@ def test_a_frame_that_fell_back_is_said_with_the_failure(lines):
                 s.GRAPH_BREAK_TYPE: "Dynamic shape operator",
                 s.GRAPH_BREAK_HINTS: ["Enable `torch._dynamo.config.capture_dynamic_output_shape_ops`"],
             },
-            "Dynamic shape operator; torch._dynamo.config.capture_dynamic_output_shape_ops=True keeps one graph",
+            "Dynamic shape operator",
         ),
         ("other", {}, "other"),
         ("other", {s.GRAPH_BREAK_TYPE: "torch.Generator method"}, "torch.Generator method"),

@@ -256,9 +256,9 @@ def _limits(nodes: Sequence[Node]) -> Iterator[Answer]:
     reached = [node for node in nodes if node.span.attributes.get(semconv.FRAME_OUTCOME) == FrameOutcome.LIMIT]
     for (name, value), again in _grouped(nodes, reached, semconv.RECOMPILE_LIMIT, semconv.RECOMPILE_LIMIT_VALUE):
         setting = name or "recompile_limit"
-        recompile = again.finding("Recompile limit reached", setting)
+        limit = f"Recompile limit ({value} in this thread)" if value else "Recompile limit"
+        recompile = again.finding(f"{limit} reached", setting)
         *before, last = recompile.sentence_pieces
-        last = f"{last} ({value} in this thread)" if value else last
         sentence = (*before, f"{last};", *words("calls with others run eagerly"))
         yield dataclasses.replace(recompile, sentence_pieces=sentence)
 
