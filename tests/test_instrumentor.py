@@ -476,16 +476,16 @@ def test_a_call_that_is_refused_leaves_on_what_another_one_has_enabled(monkeypat
 
 def test_what_is_disabled_while_a_library_is_hooked_is_off_when_that_has_ended(monkeypatch):
     hooking, disabled = threading.Event(), threading.Event()
-    hook = torchspan._bridge.Bridge.hook
+    make = instrumentor._Arrivals._make_bridge
 
-    def waits(bridge, library, *, late):
+    def waits(arrivals):
         hooking.set()
         assert disabled.wait(60)
-        hook(bridge, library, late=late)
+        return make(arrivals)
 
     monkeypatch.setattr(instrumentor, "when_imported", lambda _name, _action: lambda: None)
     torchspan.instrument()
-    monkeypatch.setattr(torchspan._bridge.Bridge, "hook", waits)
+    monkeypatch.setattr(instrumentor._Arrivals, "_make_bridge", waits)
     arrivals = TorchspanInstrumentor._arrivals
     thread = threading.Thread(target=arrivals.hook, args=("torchspan.observers", False))
     thread.start()
@@ -497,7 +497,10 @@ def test_what_is_disabled_while_a_library_is_hooked_is_off_when_that_has_ended(m
 
 
 def test_torchspan_does_not_wait_for_an_import_that_waits_for_it(tmp_path):
-    (tmp_path / "torch.py").write_text("import time\ntime.sleep(2)\n", encoding="utf-8")
+    (tmp_path / "torch.py").write_text(
+        "import sys, time\nend = time.monotonic() + 8\nwhile not hasattr(sys, 'used') and time.monotonic() < end:\n    time.sleep(0.01)",
+        encoding="utf-8",
+    )
 
     def program():
         import faulthandler
@@ -513,8 +516,8 @@ def test_torchspan_does_not_wait_for_an_import_that_waits_for_it(tmp_path):
         thread.start()
         while "torch" not in sys.modules:
             time.sleep(0.001)
-        time.sleep(0.2)
         made = torchspan.operators.__name__
+        sys.used = True
         thread.join()
         return made
 

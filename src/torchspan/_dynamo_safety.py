@@ -17,12 +17,17 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
-from torchspan._base import import_hooks
+from torchspan._base import boundaries, import_hooks
 from torchspan._base.errors import PROCESS_GUARD
 
-_NOT_SKIPPED = ("torchspan.adapters", "torchspan.testing", "torchspan.cli", "torchspan.sdk")
-"""Packages that Dynamo may trace: wrappers and the stand-in for a GPU take the place of functions that it traces without
+_NOT_SKIPPED = ("torchspan.testing", "torchspan.cli")
+"""Packages that Dynamo may trace: the stand-in for a GPU takes the place of functions that it traces without
 torchspan. The others run alongside traced code."""
+
+
+_FOLDER = __file__.removesuffix("_dynamo_safety.py")
+_kept_apart: set[tuple[str, int]] = set()
+"""Modules whose code Dynamo skips already, each with the number of its names."""
 
 
 def _never() -> bool:
@@ -33,17 +38,13 @@ def _nothing_is(_values: tuple[Any, ...]) -> bool:
     return False
 
 
-def _call(function: Callable[..., Any], *args: Any) -> Any:
-    return function(*args)
-
-
 is_tracing: Callable[[], bool] = _never
 """Whether a tracer is reading the calling code. The tracer folds the answer. If True, torchspan must do nothing."""
 
 is_symbolic: Callable[[tuple[Any, ...]], bool] = _nothing_is
 """Whether a call with these values runs only for a tracer, with stand-ins for data. Such a call is not an event."""
 
-undisturbed: Callable[..., Any] = _call
+_PLAIN = undisturbed = boundaries.undisturbed
 """`undisturbed(function, *args)` calls the function so that no tracer reads what runs inside: bookkeeping and callbacks."""
 
 
@@ -65,9 +66,13 @@ def dynamo_arrived() -> None:
     """Dynamo has been imported: keep it out of torchspan's code and, below it, out of callbacks."""
     global undisturbed
     dynamo = sys.modules["torch._dynamo"]
-    undisturbed = _undisturbed(dynamo)
+    undisturbed = boundaries.undisturbed = _undisturbed()
+    boundaries.keep_apart = dynamo_arrived
     for code in _own_codes():
-        dynamo.eval_frame.skip_code(code)
+        if code.co_filename.startswith(
+            (_FOLDER, "<string>")
+        ):  # others may share what the standard library has made of a function
+            dynamo.eval_frame.skip_code(code)
 
 
 def _when_imported(library: str, arrived: Callable[[], None]) -> None:
@@ -85,7 +90,9 @@ def _nothing() -> None:
 def _own_codes() -> Iterator[CodeType]:
     """Every piece of torchspan's code through which a call of the program may run, nested code included."""
     for name, module in [*sys.modules.items()]:
-        if name.startswith("torchspan.") and not name.startswith(_NOT_SKIPPED):
+        key = name, len(vars(module))
+        if name.startswith("torchspan.") and not name.startswith(_NOT_SKIPPED) and key not in _kept_apart:
+            _kept_apart.add(key)
             for value in list(vars(module).values()):
                 if getattr(value, "__module__", None) == name:
                     yield from _codes(value)
@@ -97,6 +104,9 @@ def _codes(value: Any) -> Iterator[CodeType]:
             yield from _codes(member)
     elif isinstance(value, property):
         yield from _codes(value.fget)
+    elif hasattr(value, "__wrapped__"):
+        yield from _codes(value.__wrapped__)
+        yield from _codes(getattr(value, "__code__", None))
     elif isinstance(value, CodeType):
         yield value
         for constant in value.co_consts:
@@ -129,12 +139,20 @@ def _symbolic(torch: Any) -> Callable[[tuple[Any, ...]], bool]:
     return is_symbolic
 
 
-def _undisturbed(dynamo: Any) -> Any:
-    """Between two graphs Dynamo looks at every frame that begins, and would compile torchspan's bookkeeping."""
-    watching = sys.modules["torch"]._C._dynamo.eval_frame.get_eval_frame_callback
-    apart = dynamo.disable(_call)
+def _undisturbed() -> Any:
+    """Between two graphs, and below a compiled backward, Dynamo looks at every frame that begins, and would compile torchspan's."""
+    eval_frame = sys.modules["torch"]._C._dynamo.eval_frame
+    watching, watch = eval_frame.get_eval_frame_callback, eval_frame.set_eval_frame
 
     def undisturbed(function: Callable[..., Any], *args: Any) -> Any:
-        return apart(function, *args) if watching() else function(*args)
+        callback = watching()
+        if not callback:
+            return function(*args)
+        watch(None)
+        try:
+            return function(*args)
+        finally:
+            watch(callback)
 
+    undisturbed._torchdynamo_inline = _PLAIN  # type: ignore[attr-defined]  # what Dynamo reads where it traces a caller
     return undisturbed

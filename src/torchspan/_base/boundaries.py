@@ -57,6 +57,15 @@ def failed(message: str, *args: Any) -> None:
     log_failure(message, *args)
 
 
+def undisturbed(function: Callable[..., T], *args: Any) -> T:
+    """Return what `function(*args)` returns. `torchspan._dynamo_safety` replaces it once Dynamo looks at each frame that begins."""
+    return function(*args)
+
+
+def keep_apart() -> None:
+    """Call it when a wrapper has been imported late. `torchspan._dynamo_safety` replaces it, as above."""
+
+
 def rethrow(error: BaseException) -> NoReturn:
     """Raise in the observed call what a callback of the user raised. No guard and no boundary catches it."""
     try:
@@ -191,7 +200,7 @@ class ErrorBoundary:
 
     def _attempt(self, function: Callable[..., T], *args: Any) -> T | None:
         try:
-            return function(*args)
+            return undisturbed(function, *args)
         except Exception as error:
             if is_programs(error):
                 raise

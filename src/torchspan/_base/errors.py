@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from time import monotonic  # the real one, also where a program replaces it later
 from typing import Any, ParamSpec, TypeVar
 
+from torchspan._base import boundaries
 from torchspan._base.boundaries import OwnFailures, is_programs, kind_of, log_failure
 from torchspan._base.forks import renewed, uncut
 from torchspan._base.logs import Log
@@ -146,7 +147,7 @@ class Guard:
     def finish(self, name: str, observer: Callable[..., T], *args: Any) -> T | Any:
         """As `begin`, but also call a paused observer: it ends what it began before."""
         try:
-            result = observer(*args)
+            result = boundaries.undisturbed(observer, *args)
         except Exception as error:
             if is_programs(error):
                 raise
@@ -305,7 +306,7 @@ class CallbackGuard:
     def finish(self, callback: Guarded, function: Callable[..., T], *args: Any) -> T | Any:
         """As `begin`, but also call a disabled callback: it ends what it began before."""
         try:
-            return function(*args)
+            return boundaries.undisturbed(function, *args)
         except Exception as error:
             if is_programs(error):
                 raise
@@ -324,7 +325,7 @@ class CallbackGuard:
         if limit is not None and callback.failures >= limit:
             return None
         try:
-            function(*args)
+            boundaries.undisturbed(function, *args)
         except Exception as error:
             if is_programs(error):
                 raise

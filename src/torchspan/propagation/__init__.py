@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as context_api
 
+from torchspan._base import boundaries
 from torchspan._base.boundaries import ErrorBoundary, undo_all
 from torchspan._base.forks import uncut
 from torchspan._base.import_hooks import Undo, when_imported
@@ -153,11 +154,12 @@ def _loaded_when_needed(
         with uncut():
             module = importlib.import_module(f"{__name__}.{file}")
         value: Function = getattr(module, function)(boundary, original)
+        boundaries.keep_apart()
         return value
 
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal replacement
-        if not boundary.is_open or not context_api.get_current() or not boundary.attempt(carries):
+        if not boundary.is_open or not boundary.attempt(context_api.get_current) or not boundary.attempt(carries):
             return original(*args, **kwargs)
         if replacement is None:
             replacement = boundary.attempt(load) or original

@@ -53,6 +53,7 @@ def install(engine: Engine, ports: Ports, imports: Imports, *, graph_runs: bool 
     _hook(engine, patches, rows, frames, graph_runs)
     if graph_runs:
         undo.append(recorded.record(engine, ports))
+    _dynamo_safety.dynamo_arrived()  # for the modules that have been imported since
     workers = Workers(engine, frames)
     undo += [when_imported(probe.target.module, partial(_arrived, engine, workers, probe)) for probe in WORKERS]
     return lambda: undo_all(reversed(undo))
