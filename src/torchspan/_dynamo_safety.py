@@ -13,7 +13,7 @@ each call, so that what was decorated before is safe as well.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import CodeType
 from typing import Any
 
@@ -68,7 +68,7 @@ def dynamo_arrived() -> None:
     dynamo = sys.modules["torch._dynamo"]
     undisturbed = boundaries.undisturbed = _undisturbed()
     boundaries.keep_apart = dynamo_arrived
-    for code in _own_codes():
+    for code in _own_codes(_kept_apart):
         if code.co_filename.startswith(
             (_FOLDER, "<string>")
         ):  # others may share what the standard library has made of a function
@@ -87,11 +87,11 @@ def _nothing() -> None:
     """Undo nothing: the change is for the life of the process."""
 
 
-def _own_codes() -> Iterator[CodeType]:
-    """Every piece of torchspan's code through which a call of the program may run, nested code included."""
+def _own_codes(known: Collection[tuple[str, int]] = ()) -> Iterator[CodeType]:
+    """Every piece of torchspan's code through which a call of the program may run, nested code included, but for modules in `known`."""
     for name, module in [*sys.modules.items()]:
         key = name, len(vars(module))
-        if name.startswith("torchspan.") and not name.startswith(_NOT_SKIPPED) and key not in _kept_apart:
+        if name.startswith("torchspan.") and not name.startswith(_NOT_SKIPPED) and key not in known:
             _kept_apart.add(key)
             for value in list(vars(module).values()):
                 if getattr(value, "__module__", None) == name:
