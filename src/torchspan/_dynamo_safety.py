@@ -88,7 +88,7 @@ def _nothing() -> None:
 
 
 def _own_codes(known: Collection[tuple[str, int]] = ()) -> Iterator[CodeType]:
-    """Every piece of torchspan's code through which a call of the program may run, nested code included, but for modules in `known`."""
+    """Every piece of torchspan's code through which a call of the program may run, nested code included, except for modules in `known`."""
     for name, module in [*sys.modules.items()]:
         key = name, len(vars(module))
         if name.startswith("torchspan.") and not name.startswith(_NOT_SKIPPED) and key not in known:

@@ -376,7 +376,7 @@ def test_what_torchspan_or_a_processor_raises_by_itself_does_not_arrive(instrume
     assert names(exporter) == []
 
 
-def test_a_timeout_during_a_users_callback_arrives_at_the_program_and_is_no_failure_of_it(instrument, alarm):
+def test_a_timeout_during_a_users_callback_arrives_at_the_program_and_is_not_counted_as_one(instrument, alarm):
     raise_signal = alarm(raising)
     instrument()
     with step.observers.pre.add(lambda _context: raise_signal()):

@@ -25,10 +25,10 @@ DESIGN = SOURCE.parents[1] / "docs" / "explanation" / "design" / "processes.md"
 KINDS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"}
 LOCKS = type(threading.Lock()), type(threading.RLock())
 
-NOT_OURS = "writer._private_sdk"
+OF_THE_SDK = "writer._private_sdk"
 """Renews locks of the SDK."""
 
-NOBODY_WAITS = "nobody"
+NO_ONE_WAITS = "no one"
 
 
 def table():
@@ -43,7 +43,7 @@ def table():
 def made_in(path):
     """(name, kind) of each lock that a module makes."""
     module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-    if module == NOT_OURS:
+    if module == OF_THE_SDK:
         return
     parents = {}
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -71,9 +71,9 @@ def test_the_table_of_the_design_has_exactly_the_locks_of_the_source():
     assert {name for name, _ in made()} == set(table())
 
 
-def test_a_plain_lock_is_one_for_which_nobody_waits():
+def test_a_plain_lock_is_one_for_which_no_one_waits():
     plain = {name for name, kind in made() if kind != "RLock"}
-    assert {name for name in plain if not table()[name][0].startswith(NOBODY_WAITS)} == set()
+    assert {name for name in plain if not table()[name][0].startswith(NO_ONE_WAITS)} == set()
     for name in plain:
         module, _, lock = name.partition(":")
         text = (SOURCE / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
@@ -220,14 +220,14 @@ def test_whichever_lock_this_thread_holds_metrics_are_read(running, metrics):
     assert hung == []
 
 
-def test_a_lock_for_which_nobody_waits_may_be_held_by_another_thread(running, metrics):
+def test_a_lock_for_which_no_one_waits_may_be_held_by_another_thread(running, metrics):
     def work():
         observed_work()
         metrics.read()
 
     hung = []
     for holder, attribute, lock in list(living()):
-        if table()[name_of(holder, attribute)][0].startswith(NOBODY_WAITS):
+        if table()[name_of(holder, attribute)][0].startswith(NO_ONE_WAITS):
             with held_elsewhere(lock):
                 hung += [] if ends(work) else [name_of(holder, attribute)]
     assert hung == []
@@ -277,7 +277,7 @@ OPEN = {
     "instrumentor:_Arrivals._lock",
     "engine.stack:EventStack._lock",
 }
-"""Inside these, any other may be taken: the table says so in words."""
+"""Inside these, any other may be taken: the table allows it in words."""
 
 
 def test_locks_are_taken_inside_each_other_only_as_the_table_says(running, metrics, monkeypatch):

@@ -41,7 +41,7 @@ class RunTally:
         self.due = HELD if is_closed else 1
         self._write = write
         self._is_closed = is_closed
-        self._summing = threading.Lock()  # nobody waits for it
+        self._summing = threading.Lock()  # no one waits for it
 
     def add(self, duration_s: float) -> bool:
         """Count one run. Returns whether what is held is due to be summed up (`sum_up`)."""
