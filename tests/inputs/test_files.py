@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from support.observed_calls import Add, Anything, Nested, Optional, Variadic, kinds, observed, ones, shapes
+from torchspan._files import opening
 from torchspan.inputs import Constant, InputFileError, InputObserver, NotWrittenError, TensorShape
 from torchspan.inputs.observed.observations import SHAPES_LIMIT
 from torchspan.inputs.written import documents
@@ -185,10 +186,10 @@ def test_a_file_is_replaced_as_a_whole_or_stays(tmp_path, monkeypatch):
     file = tmp_path / "observed.json"
     before = observed(Add(), *MIXED).to_json(file)
 
-    def full(*_args):
+    def full(*_args, **_options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(documents.FilePath, "replace", full)
+    monkeypatch.setattr(opening.system, "replace", full)
     with pytest.raises(OSError, match="No space left"):
         observed(Add(), MIXED[0]).to_json(file)
     assert file.read_text() == before
