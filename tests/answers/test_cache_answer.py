@@ -104,7 +104,7 @@ def inductor(outcome, **more):
         ([inductor("hit", **{s.INDUCTOR_CACHE_SAVED: 0.75})], "Inductor's cache: 1 hit, which saved 750 ms"),
         ([inductor("hit"), inductor("miss")], "Inductor's cache: 1 hit, 1 miss"),
         (
-            [inductor("disabled", **{s.INDUCTOR_CACHE_DISABLED_BY: ["TORCHINDUCTOR_FX_GRAPH_CACHE"]})] * 2,
+            [inductor("disabled", **{s.INDUCTOR_CACHE_DISABLING_VARIABLES: ["TORCHINDUCTOR_FX_GRAPH_CACHE"]})] * 2,
             "Inductor's cache: 2 disabled; unset TORCHINDUCTOR_FX_GRAPH_CACHE",
         ),
         ([inductor("disabled")], "Inductor's cache: 1 disabled"),

@@ -105,7 +105,9 @@ def _compile_cache_results(nodes: list[Node]) -> Iterator[CacheResult]:
         for (outcome, reason), count in sorted(counts.items()):
             hits = [lookup for lookup in lookups if outcome == lookup[outcome_key] == "hit" and saved_key in lookup]
             disabled = lookups if outcome == "disabled" else []
-            variables = [name for lookup in disabled for name in strings(lookup, semconv.INDUCTOR_CACHE_DISABLED_BY)]
+            variables = [
+                name for lookup in disabled for name in strings(lookup, semconv.INDUCTOR_CACHE_DISABLING_VARIABLES)
+            ]
             saved = [number(hit, saved_key) or 0.0 for hit in hits]
             said = f", which saved {duration(sum(saved) * 1e9)}" if saved else f" ({reason})" if reason else ""
             yield CacheResult(

@@ -83,8 +83,8 @@ MODEL_SIZE = Attribute(
 PARSER_ERROR = Attribute(
     "tensorrt.parser.error",
     "string",
-    "First error that this parse added to the parser's list, as in the table of messages. The whole text, in the user's "
-    "own file, has the first 20 errors, each with its operator and the index and name of its node.",
+    "First error that this parse added to the parser's list, as in the table of messages. The whole text, in the "
+    "user's own file, has the first 20 errors, each with its operator and the index and name of its node.",
     phase.PARSE,
     kind=Text(),
 )

@@ -172,8 +172,8 @@ INDUCTOR_CACHE_SAVED = Attribute(
     "Seconds that the compilation took whose result the cache returned.",
     *_COMPILED,
 )
-INDUCTOR_CACHE_DISABLED_BY = Attribute(
-    "torch.compile.inductor_cache.disabled_by",
+INDUCTOR_CACHE_DISABLING_VARIABLES = Attribute(
+    "torch.compile.inductor_cache.disabling_variables",
     "string[]",
     "Variables of the environment that disable the cache. Absent if the program does.",
     *_COMPILED,
@@ -412,8 +412,9 @@ RECOMPILE_REASON = Attribute(
 OPEN_SIZES_ARGUMENTS = Attribute(
     "torch.compile.recompile.open_sizes.arguments",
     "string[]",
-    "Arguments whose sizes differ from those that an earlier version of the function was compiled for, if this version leaves them "
-    "open, also fits the earlier ones, and differs in nothing else. An argument is named once for each such axis.",
+    "Arguments whose sizes differ from those that an earlier version of the function was compiled for, if this version "
+    "leaves them open, also fits the earlier ones, and differs in nothing else. An argument is named once for each "
+    "such axis.",
     phase.COMPILE_FRAME,
     kind=Identifier(),
 )

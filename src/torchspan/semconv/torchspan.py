@@ -369,7 +369,7 @@ class DroppedReason:
     PAUSED = "paused"
     """Writing spans had failed 3 times in a row, so torchspan paused it. The log has the cause."""
     INSIDE = "inside"
-    """The work began in a finalizer, a signal handler or a processor, inside what writes spans and metrics, which cannot be entered twice."""
+    """A finalizer, a signal handler or a processor began the work inside the writer, which cannot be entered twice."""
     RING = "ring"
     """The operators of a thread came faster than they were read. The newest were dropped, also those for the table."""
     LATE = "late"

@@ -158,7 +158,14 @@ def own_intervals(nodes: Iterable[Node]) -> dict[int, list[Interval]]:
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same moments as intervals that do not overlap, in their order."""
+    """The same moments as intervals that do not overlap.
+
+    Args:
+        intervals: The moments, in any order.
+
+    Returns:
+        Intervals that do not touch each other, in their order.
+    """
     united: list[Interval] = []
     for start, end in sorted(intervals):
         if united and start <= united[-1][1]:
@@ -169,7 +176,14 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def length_ns(intervals: Iterable[Interval]) -> int:
-    """The sum of their lengths, in nanoseconds."""
+    """The sum of the lengths of intervals.
+
+    Args:
+        intervals: What overlaps counts once for each.
+
+    Returns:
+        Nanoseconds.
+    """
     return sum(end - start for start, end in intervals)
 
 

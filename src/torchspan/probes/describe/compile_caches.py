@@ -56,7 +56,9 @@ class Cache(NamedTuple):
         return without_none(
             {
                 self.outcome: state,
-                semconv.INDUCTOR_CACHE_DISABLED_BY: disabling_variables() or None if state == "disabled" else None,
+                semconv.INDUCTOR_CACHE_DISABLING_VARIABLES: disabling_variables() or None
+                if state == "disabled"
+                else None,
                 self.key: None if key is None else digest(key),
                 self.parts: list(parts) or None,
                 self.digests: list(parts.values()) or None,
@@ -66,7 +68,7 @@ class Cache(NamedTuple):
 
     def attributes(self) -> tuple[str, ...]:
         """The attributes that a lookup may have."""
-        own = (semconv.INDUCTOR_CACHE_DISABLED_BY,) if self.outcome == semconv.INDUCTOR_CACHE else ()
+        own = (semconv.INDUCTOR_CACHE_DISABLING_VARIABLES,) if self.outcome == semconv.INDUCTOR_CACHE else ()
         return (self.outcome, self.key, self.parts, self.digests, self.bypass, self.saved, *own)
 
     def saving(self, report: Mapping[str, Any]) -> Facts:
