@@ -95,7 +95,7 @@ STARTING = "starting OpenTelemetry's SDK"
 WAITING = 0.9
 """The share of the time at a program's end that exporters have. The rest is for what Python itself does then."""
 
-_NEEDED = ("torchspan._launched.exporting", "torchspan._launched.provider", "torchspan.sdk")
+_NEEDED = ("torchspan._launched.exporting", "torchspan._launched.provider", "torchspan.sdk._file_processor")
 LONGEST_WAIT_S = 1.0
 """How long a thread's first span waits for another thread that makes the provider."""
 GAVE_UP = "gave-up"
