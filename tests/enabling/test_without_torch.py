@@ -74,6 +74,7 @@ def test_it_loads_no_more_of_torchspan_than_what_waits(found):
         "torchspan",
         "torchspan._base",
         "torchspan._base.boundaries",
+        "torchspan._base.by_identity",
         "torchspan._base.forks",
         "torchspan._base.import_hooks",
         "torchspan._base.imports",

@@ -8,8 +8,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from torchspan._base.logs import Log
-from torchspan._base.thread_starts import making_threads
-from torchspan._launched.early_modules import EarlyModules
 from torchspan.environment_variables import TORCHSPAN_RUN
 
 if TYPE_CHECKING:
@@ -88,6 +86,8 @@ def start(site: str, programs: Collection[str]) -> None:
             asks for it with OTEL_CONFIG_FILE.
         programs: The names of the modules that Python had imported before.
     """
+    from torchspan._launched.early_modules import EarlyModules
+
     try:
         _begin(site)
     finally:
@@ -121,6 +121,7 @@ def _configure(process: RunProcess) -> None:
         return
     from opentelemetry.instrumentation.auto_instrumentation import _load
 
+    from torchspan._base.thread_starts import making_threads
     from torchspan._launched.private_api import give_exporters_own_random
 
     # OpenTelemetry logs what it raises, with values of the file, which may be credentials.
