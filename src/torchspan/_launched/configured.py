@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
 import os
 from functools import partial
@@ -62,19 +63,17 @@ def resource() -> Resource:
     The SDK runs detectors in threads of a pool, which refuses work once the main thread has ended, although other threads may
     continue for hours. Then the resource is empty. Pools are numbered. The program's are numbered as without that one.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     from opentelemetry.sdk.resources import Resource
 
-    pools: Any = ThreadPoolExecutor
-    numbers = pools._counter
-    pools._counter = itertools.count().__next__
-    try:
-        return without_signals(partial(Resource.create, {}))
-    except RuntimeError:
-        return Resource({})
-    finally:
-        pools._counter = numbers
+    with contextlib.suppress(RuntimeError):  # of the pool, or of the first import of its module
+        pools: Any = importlib.import_module("concurrent.futures.thread").ThreadPoolExecutor
+        numbers = pools._counter
+        pools._counter = itertools.count().__next__
+        try:
+            return without_signals(partial(Resource.create, {}))
+        finally:
+            pools._counter = numbers
+    return Resource({})
 
 
 def exporter_names(signal: Signal) -> list[str]:
