@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from support.fake_time import replace_clocks
 from torchspan._base import imports as timed
 from torchspan._base.boundaries import Failures
 from torchspan._base.imports import AroundImport, FirstImports
@@ -256,7 +257,7 @@ class Series:
     def __init__(self, folder, monkeypatch):
         self.folder, self.now_ns = folder, 0
         clock = SimpleNamespace(time_ns=lambda: self.now_ns, perf_counter_ns=lambda: self.now_ns)
-        monkeypatch.setattr(timed, "time", clock)
+        replace_clocks(monkeypatch, timed, clock)
         monkeypatch.setattr(sys, "series", self, raising=False)
         self.reported = []
         self.times = FirstImports((), self.reported.append, LIBRARIES)

@@ -5,7 +5,7 @@ import pytest
 import torch._dynamo
 
 from support.dynamo import clean_dynamo
-from support.fake_time import MILLISECOND_NS, FakeTime, Ticking
+from support.fake_time import MILLISECOND_NS, FakeTime, Ticking, replace_clocks
 from support.garbage import not_collected
 from torchspan.engine import event
 
@@ -21,7 +21,7 @@ def dynamo(instrument):
 @pytest.fixture
 def every_phase(monkeypatch, exporter):
     """Each phase is long enough for a span."""
-    monkeypatch.setattr(event, "time", Ticking(MILLISECOND_NS))
+    replace_clocks(monkeypatch, event, Ticking(MILLISECOND_NS))
     exporter.with_phases = True
 
 

@@ -14,6 +14,12 @@ MILLISECOND_NS = 1_000_000
 _PATIENCE_S = 60
 
 
+def replace_clocks(monkeypatch, module, clocks):
+    """Let `module`, which has imported the two clocks themselves, read those of `clocks`."""
+    for name in ("time_ns", "perf_counter_ns"):
+        monkeypatch.setattr(module, name, getattr(clocks, name))
+
+
 class FakeTime:
     """The clocks that events read, standing still between two calls of `advance`."""
 
@@ -21,7 +27,7 @@ class FakeTime:
         self.now_ns = 0
         self._changed = threading.Condition()
         self._sleeps = []
-        monkeypatch.setattr(event_module, "time", self)
+        replace_clocks(monkeypatch, event_module, self)
 
     def time_ns(self):
         return START_NS + self.now_ns
