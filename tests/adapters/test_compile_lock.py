@@ -32,7 +32,7 @@ def engine():
 @pytest.fixture
 def waited(engine, monkeypatch):
     """The events of waits that have ended. Each is long enough for an event."""
-    monkeypatch.setattr(compile_lock, "LONG_S", 0)
+    monkeypatch.setattr(compile_lock.Waits, "long_s", 0)
     ended = []
     extend(engine, Callback("ended", lambda event: event, lambda event, _: ended.append(event), {phase.COMPILE_WAIT}))
     return ended
@@ -142,7 +142,7 @@ def test_what_was_compiled_before_is_not_waited_for(engine, waited, compiles):
 
 
 def test_a_short_wait_is_not_an_event(engine, waited, monkeypatch):
-    monkeypatch.setattr(compile_lock, "LONG_S", LIMIT_S)
+    monkeypatch.setattr(compile_lock.Waits, "long_s", LIMIT_S)
     lock = followed(Waits(engine, nothing))
     with lock:
         thread = waiting_for(lock, "_take")

@@ -50,7 +50,7 @@ def waits_for_the_lock(thread):
 @pytest.fixture
 def every_wait(monkeypatch, exporter):
     """Each wait is long enough for a span."""
-    monkeypatch.setattr(compile_lock, "LONG_S", 0)
+    monkeypatch.setattr(compile_lock.Waits, "long_s", 0)
     exporter.with_waits = True
 
 

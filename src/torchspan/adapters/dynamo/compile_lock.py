@@ -14,9 +14,6 @@ from torchspan.phase import COMPILE_WAIT
 from torchspan.probes import Record, Target
 from torchspan.probes.describe import frames
 
-LONG_S = 0.001
-"""A shorter wait has no event."""
-
 LINKS_LIMIT = 8
 """Maximum number of compilations that one wait is linked to."""
 
@@ -69,6 +66,9 @@ class Waits:
         code_here: Returns the code that the calling thread is about to compile; None if that is not known.
     """
 
+    long_s = 0.001
+    """A shorter wait has no event."""
+
     def __init__(
         self,
         engine: Engine,
@@ -100,7 +100,7 @@ class Waits:
                 return
 
     def begin(self, wait: _Wait, acquire: Any) -> None:
-        """Begin a wait of the calling thread, which has already lasted `LONG_S`."""
+        """Begin a wait of the calling thread, which has already lasted `long_s`."""
         self._waiting.append(wait)
         compiled = self._compiled
         if compiled is not None:
@@ -114,7 +114,7 @@ class Waits:
             placement=DETACHED,
             observed=Observed(acquire, (), {}),
             links=wait.links(),
-            at_ns=now_ns - round(LONG_S * 1e9),
+            at_ns=now_ns - round(self.long_s * 1e9),
         )
 
     def end(self, wait: _Wait) -> None:
@@ -163,7 +163,7 @@ class _FollowedLock:
 
     def _take(self) -> bool:
         try:
-            is_taken = self._original.acquire(timeout=LONG_S) or self._wait()
+            is_taken = self._original.acquire(timeout=self._waits.long_s) or self._wait()
             self._waits._compiled = None
             if self._waits._open_here():
                 self._guarded(self._waits.continues)
