@@ -11,8 +11,8 @@ import torch
 
 from support.advice import alike, helped, run, shown
 from support.advice.caches import PROGRAMS
+from support.gpu import has_driver
 from torchspan import answers
-from torchspan.cli._conclusion import _has_driver
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def test_no_variable_is_named_that_does_not_disable_the_cache(program, tmp_path)
     assert disabled(program, tmp_path) == (False, {})
 
 
-no_driver = pytest.mark.skipif(_has_driver(), reason="a machine without NVIDIA's driver is the subject")
+no_driver = pytest.mark.skipif(has_driver(), reason="a machine without NVIDIA's driver is the subject")
 ADVICE = "torchspan: no NVIDIA driver on this machine; try: "
 
 

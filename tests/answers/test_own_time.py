@@ -2,12 +2,15 @@
 """The time of a row: each moment counts once, and only while the row's own spans are open."""
 
 import json
+import random
 
 import pytest
 
 from support.recording import Recording
 from torchspan import semconv as s
+from torchspan import traces
 from torchspan.answers import read
+from torchspan.answers._stages import covered_ns
 from torchspan.cli import main
 from torchspan.comparison import compare
 
@@ -42,3 +45,18 @@ def test_compare_has_the_same_time_of_a_stage_as_show(tmp_path):
     ]
     ((row, *_),) = [pair.parts for pair in compare(*paths).pairs]
     assert (row.path, row.base_s, row.new_s) == (("lower",), 0.1, 0.4)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_work_in_several_roots_takes_the_moments_in_which_one_of_them_ran(tmp_path, seed):
+    chance, recording = random.Random(seed), Recording(tmp_path / "roots.jsonl")
+    tops = [sorted(chance.sample(range(1_000), 2)) for _ in range(chance.randint(1, 3))]
+    spans = [recording.span("top", start, end) for start, end in tops]
+    for number in range(chance.randint(0, 60)):
+        spans.append(
+            recording.span(
+                f"s{number % 7}", chance.randint(0, 1_000), chance.randint(0, 1_000), parent=chance.choice(spans)
+            )
+        )
+    nodes = [node for trace in traces.read(tmp_path / "roots.jsonl").traces for node in trace.nodes()]
+    assert covered_ns(nodes) == len({moment for start, end in tops for moment in range(start, end)}) * 1_000_000

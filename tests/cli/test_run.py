@@ -13,7 +13,7 @@ import time
 import pytest
 
 from support.first_screen import WHILE_IT_RUNS
-from torchspan.cli._conclusion import _has_driver
+from support.gpu import has_driver
 
 TRACED = """
 import os, sys, time
@@ -259,7 +259,7 @@ def test_a_torch_program_that_compiled_nothing_has_its_reason(shell, text, varia
     )
 
 
-@pytest.mark.skipif(_has_driver(), reason="a machine without NVIDIA's driver is the subject")
+@pytest.mark.skipif(has_driver(), reason="a machine without NVIDIA's driver is the subject")
 def test_without_a_driver_the_last_line_is_the_command_that_works(shell):
     (shell.folder / "app.py").write_text("import torch\ntorch.ones(1, device='cuda')\n")
     environ = {name: value for name, value in os.environ.items() if name != "TORCHSPAN_WITHOUT_GPU"}

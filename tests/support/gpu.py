@@ -4,6 +4,7 @@
 Without that, tests marked `gpu` are skipped; with it, those marked `stand_in_only`. The reason of each is in the report.
 """
 
+import ctypes.util
 import importlib
 import json
 import os
@@ -16,6 +17,11 @@ SUITE = "suite"
 """The value for the tests that the stand-in carries elsewhere. `1` is for those marked `gpu`."""
 ON_GPU = os.environ.get("TEST_GPU") in {"1", SUITE}
 FIGURES = os.environ.get("TEST_GPU_FIGURES", "")
+
+
+def has_driver():
+    """Whether this machine has NVIDIA's driver."""
+    return ctypes.util.find_library("nvcuda" if os.name == "nt" else "cuda") is not None
 
 
 class Gpu:

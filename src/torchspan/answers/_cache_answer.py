@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from torchspan import phase, semconv
-from torchspan.answers import _remedies
+from torchspan.answers import remedies
 from torchspan.answers._attributes import number, strings
 from torchspan.answers._kinds_of_answer import CacheResult
 from torchspan.answers._wording import settings_of, words
@@ -19,7 +19,7 @@ from torchspan.traces import Node
 _C = semconv.CacheReason
 _OFF = CacheResult(
     sentence_pieces=("off",),
-    remedy_pieces=_remedies.remedy("engine_cache"),
+    remedy_pieces=remedies.remedy("engine_cache"),
     cache="engine",
     outcome="disabled",
     reason=_C.NOT_REQUESTED,
@@ -72,7 +72,7 @@ def _engine_cache_results(nodes: list[Node]) -> list[CacheResult]:
             sentence_pieces=words(
                 f"{plural(count, outcome, _PLURALS.get(outcome, outcome))}{_because(reason, details)}"
             ),
-            remedy_pieces=_remedies.remedy("engine_cache") if reason in _TURNED_OFF else (),
+            remedy_pieces=remedies.remedy("engine_cache") if reason in _TURNED_OFF else (),
             cache="engine",
             outcome=outcome,
             reason=reason,
@@ -112,7 +112,7 @@ def _compile_cache_results(nodes: list[Node]) -> Iterator[CacheResult]:
             said = f", which saved {duration(sum(saved) * 1e9)}" if saved else f" ({reason})" if reason else ""
             yield CacheResult(
                 sentence_pieces=words(f"{plural(count, outcome, _PLURALS.get(outcome, outcome))}{said}"),
-                remedy_pieces=_remedies.of_a_cache_of_graphs(reason, variables),
+                remedy_pieces=remedies.of_a_cache_of_graphs(reason, variables),
                 cache=cache,
                 outcome=outcome,
                 reason=reason,
@@ -125,8 +125,8 @@ def together(results: Iterable[CacheResult]) -> Paragraph:
     """What one cache did, and what would change it, in one paragraph."""
     every = list(results)
     sentences = ", ".join(result.sentence for result in every)
-    remedies = dict.fromkeys(result.remedy for result in every if result.remedy)
-    return words("; ".join([sentences, *remedies]))
+    advice = dict.fromkeys(result.remedy for result in every if result.remedy)
+    return words("; ".join([sentences, *advice]))
 
 
 def _outcomes(nodes: list[Node], of: phase.Phase) -> Counter[tuple[str, str]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchspan import phase, semconv
-from torchspan.answers import _frame_answer, _labels, _remedies
+from torchspan.answers import _frame_answer, _labels, remedies
 from torchspan.answers._attributes import number, numbers, operator, strings
 from torchspan.answers._kinds_of_answer import Failure
 from torchspan.answers._wording import listed, words
@@ -170,7 +170,7 @@ def _advice(node: Node) -> Paragraph:
     if work is not None and work.span.name == phase.CONVERT_TO_ENGINE.name:  # nothing could run elsewhere
         return ()
     if strings(attributes, semconv.UNSUPPORTED_NAMES):
-        return _remedies.remedy("partial_compilation")
+        return remedies.remedy("partial_compilation")
     operator_name = str(attributes.get(semconv.FAILED_OPERATOR) or "")
     if "." not in operator_name or work is None:  # a node without an operator
         return ()
@@ -178,10 +178,10 @@ def _advice(node: Node) -> Paragraph:
     excluded = [*strings(around, semconv.SETTINGS["torch_executed_ops"]), operator_name]
     quoted = listed(f'"{name}"' for name in dict.fromkeys(excluded))
     if around.get(semconv.ENTRY_POINT) == "torch.compile":
-        return _remedies.remedy("excluded_in_options", '"torch_executed_ops":', *_braced("", quoted))
+        return remedies.remedy("excluded_in_options", '"torch_executed_ops":', *_braced("", quoted))
     full = around.get(semconv.SETTINGS["require_full_compilation"]) is True
     partial = ("and", "require_full_compilation=False") if full else ()
-    return _remedies.remedy("excluded", *_braced("torch_executed_ops=", quoted), *partial)
+    return remedies.remedy("excluded", *_braced("torch_executed_ops=", quoted), *partial)
 
 
 def _braced(before: str, items: Paragraph) -> Paragraph:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from torchspan import phase, semconv
-from torchspan.answers import _remedies
+from torchspan.answers import remedies
 from torchspan.answers._attributes import numbers, operator, strings
 from torchspan.answers._error_answer import refusals
 from torchspan.answers._kinds_of_answer import Fallback
@@ -163,4 +163,4 @@ def _why(reason: str, settings: Attributes) -> tuple[str, Paragraph]:
     size = settings.get(semconv.SETTINGS["min_block_size"])
     if reason != _R.MIN_BLOCK_SIZE or size is None:
         return text, ()
-    return f"group smaller than min_block_size={size}", _remedies.remedy("min_block_size")
+    return f"group smaller than min_block_size={size}", remedies.remedy("min_block_size")

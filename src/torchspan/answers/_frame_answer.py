@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torchspan import phase, semconv
-from torchspan.answers import _remedies
+from torchspan.answers import remedies
 from torchspan.answers._attributes import number, strings
 from torchspan.answers._kinds_of_answer import Answer, Break, Failure, Frame, Recompile
 from torchspan.answers._wording import words
@@ -313,7 +313,7 @@ def _grouped(nodes: Sequence[Node], frames: Sequence[Node], *also: str) -> Itera
         causes = sorted({_said(_reduced(text), frame) for _, text in guards})
         sequence = _named(frame) if any(_match(_reduced(text)) for _, text in guards) else ""
         kind = str(frame.get(semconv.RECOMPILE_CLASS) or "") if len(causes) == 1 else GuardClass.SEVERAL
-        again = _Again(kind, _remedies.of_recompilation(frame))
+        again = _Again(kind, remedies.of_recompilation(frame))
         key = repr((process, sequence, causes if len(causes) == 1 else (), again.guard, again.advice, others))
         groups.setdefault(key, (process, others, again))[-1].add(frame, guards)
     are_several = len({process for process, _ in threads}) > 1

@@ -16,7 +16,7 @@ from torchspan._files.folders import Folder
 from torchspan._launched.crash import Crash, read_crashes
 from torchspan._launched.run_report import NOTHING, RunReport, likely_reason, missing, problems, read_reports
 from torchspan._launched.run_settings import RunSettings
-from torchspan.answers import _frame_answer, _labels, _remedies
+from torchspan.answers import _frame_answer, _labels, remedies
 from torchspan.answers.drawing import Drawing
 from torchspan.answers.lines import printable
 from torchspan.answers.printable_spans import printable_spans
@@ -243,7 +243,7 @@ class Conclusion:
         if not any(report.lacks_driver for report in reports):
             return None
         command = shlex.join(["torchspan", "run", "--without-gpu", "--", *self.command])
-        return " ".join(("no NVIDIA driver on this machine;", *_remedies.remedy("without_gpu", command)))
+        return " ".join(("no NVIDIA driver on this machine;", *remedies.remedy("without_gpu", command)))
 
     def _recorded(self) -> tuple[list[Span], list[str]]:
         """The spans of this run and the files that hold them, whichever process wrote them."""
