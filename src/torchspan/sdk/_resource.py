@@ -17,6 +17,10 @@ from opentelemetry.sdk.resources import Resource, ResourceDetector
 
 from torchspan._sampling.ranks import launched
 
+with contextlib.suppress(Exception):  # a module of the program may have that name
+    import email.message
+    import email.parser  # noqa: F401 - `version` does so, which may be called where another thread's import waits
+
 # Every Python that an instrumented program starts runs this: the table of attributes, whose rows the keys below are,
 # takes longer to load than a start may. What is let through is what the rows' kinds let through; a test holds them
 # together.
