@@ -184,11 +184,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             if _is_refusal(error) or is_programs(error):
                 raise
             failed("torchspan could not be enabled; the program continues without it.")
-            run = current_run()
-            if run is not None:
-                from torchspan._launched.run_report import NOT_ENABLED
-
-                run.fail(f"{NOT_ENABLED}: {error!r}")
+            _REPORTING.attempt(_report_not_enabled, error)
 
     def _instrument_for(self, frame: FrameType, kwargs: dict[str, Any]) -> None:
         caller = _caller(frame)
@@ -481,6 +477,7 @@ _NOT_INSTRUMENTED = "torchspan failed to instrument %s; continuing without traci
 LONGEST_S = 86_400
 """Most seconds for `flush`, a day: what waits longer is a mistake."""
 
+_REPORTING = ErrorBoundary("The report of the run does not say that torchspan could not be enabled.")
 _DISABLING = ErrorBoundary("torchspan could not be disabled; it continues.")
 _FLUSHING = ErrorBoundary("torchspan.flush() failed; what was recorded waits for the next delivery.")
 
@@ -494,6 +491,14 @@ def _is_refusal(error: Exception) -> bool:
     while entry is not None and entry.tb_next is not None:
         entry = entry.tb_next
     return entry is not None and entry.tb_frame.f_code is _settings.refuse_unknown.__code__
+
+
+def _report_not_enabled(error: Exception) -> None:
+    run = current_run()
+    if run is not None:
+        from torchspan._launched.run_report import NOT_ENABLED
+
+        run.fail(f"{NOT_ENABLED}: {error!r}")
 
 
 def _without_gpu() -> None:

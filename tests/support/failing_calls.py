@@ -19,7 +19,7 @@ NAME = "__torchspan_call__"
 """What the first statement of each function calls, with the function's name."""
 
 SWALLOWED = {
-    "_base.forks": ("_take", "_release_in_parent", "_release_in_child", "_while_living.call_living"),
+    "_base.forks": ("_take", "_release_in_parent", "_release_in_child", "_run", "_register.<lambda>"),
     "_base.import_hooks": ("_renew_lock_of_wrapt",),
     "adapters.log_lines": ("tap_log.observed_log",),
     "adapters.tensorrt.build": (
@@ -32,7 +32,6 @@ SWALLOWED = {
 ABOVE_THE_GUARDS = SWALLOWED | {
     "_base.background": ("Background._work",),
     "_base.boundaries": ("ErrorBoundary.attempt", "ErrorBoundary.end", "ErrorBoundary.end.ending", "ErrorBoundary._attempt"),
-    "_base.by_identity": ("_forget",),
     "_base.errors": (
         "Guard.call", "Guard.begin", "Guard.finish", "Guard.end", "Guard._failed", "_guarding.decorate.guarded_call",
         "guarded.<lambda>", "Guard.around.<lambda>",
@@ -60,8 +59,7 @@ ABOVE_THE_GUARDS = SWALLOWED | {
     "adapters.machinery.wrap": ("RecordedCalls.bare.observed_event", "ignoring.observed"),
     "adapters.engine_runs": (
         "EngineRuns._of_function.observed_run", "EngineRuns._of_module.observed_forward",
-        "EngineRuns.decide", "EngineRuns._passing.passing", "EngineRuns._timing.timed",
-        "EngineRuns._counting.counted", "EngineRuns._holding.hold",
+        "EngineRuns.decide", "EngineRuns._timing.timed", "EngineRuns._counting.counted", "EngineRuns._holding.hold",
     ),
     "_sampling.ids": (
         "IdGenerator.generate_span_id", "IdGenerator.generate_trace_id", "IdGenerator.is_trace_id_random", "IdGenerator._number",

@@ -77,6 +77,10 @@ class RunState(Enum):
     CLOSED = "closed"
 
 
+_UNSEEN = (RunState.PASSING, RunState.OFFERED)
+"""The states in which the function itself may make the run."""
+
+
 class _BegunRun(NamedTuple):
     """A run that has been decided about and has begun.
 
@@ -152,21 +156,19 @@ class EngineRuns:
         """Two named parameters, not *args: a call through *args and **kwargs costs more than everything else here."""
         runs, engine, guard, original, undecided = self, self._engine, self._guard, self._original, self._undecided
         context_of, waiting, engine_first = self._context_of, self._fresh.waiting, arguments.engine == 0
+        picked = _InState(RunState.UNDECIDED, functools.partial(self.decide, is_picked=True))
+        closed = _InState(RunState.CLOSED, original)
 
         def observed_run(first: Any, second: Any) -> Any:
-            if not engine.active:
-                return original(first, second)
-            in_state = runs.states.get(id(context_of()), undecided)
-            if waiting and id(first if engine_first else second) in waiting:
-                return runs.decide(first, second)
+            in_state = runs.states.get(id(context_of()), undecided) if engine.active else closed
+            if waiting and in_state is not closed and id(first if engine_first else second) in waiting:
+                in_state = undecided
             roots = in_state.roots
-            if roots is not None and roots.draw() >= roots.due:
-                return runs.decide(first, second, is_picked=True)
+            in_state = picked if roots is not None and roots.draw() >= roots.due else in_state
             try:
                 return in_state.run(first, second)
             except BaseException as error:
-                if in_state.run is original and in_state.state is not RunState.SUPPRESSED:  # nothing else sees it
-                    guard.finish(_ENDING, runs.failed, first, second, error)
+                guard.finish(_ENDING, runs.failed_in, in_state, first, second, error)
                 raise
 
         return functools.wraps(self._function)(_with_parameters(observed_run, arguments.names))
@@ -357,6 +359,11 @@ class EngineRuns:
             self._times.add(duration_s, None if error is None else type(error))
         if tally is not None and tally.add(duration_s):
             self._guard.finish(_COUNTING, tally.sum_up)
+
+    def failed_in(self, in_state: _InState, first: Any, second: Any, error: BaseException) -> None:
+        """Record the end of a run that has failed, where nothing in this state has seen it."""
+        if in_state.state in _UNSEEN and in_state.run is self._original:
+            self.failed(first, second, error)
 
     def failed(
         self, first: Any, second: Any, error: BaseException, tally: RunTally | None = None, start_s: float = 0.0
