@@ -73,6 +73,7 @@ def wrappers(engine):
             "dynamo:reported": partial(dynamo.tap, engine, frames.report),
             "dynamo:measured": partial(dynamo.tap, engine, frames.measured),
             "dynamo:broke": partial(dynamo.tap, engine, frames.broke),
+            "dynamo:generator": partial(dynamo.tap, engine, frames.refused),
             "dynamo:hit": partial(dynamo.tap, engine, frames.hit),
             "dynamo:captured": partial(dynamo.tap, engine, frames.captured),
         },

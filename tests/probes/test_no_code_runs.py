@@ -175,6 +175,8 @@ def argument(parameter, given):
         "memoryview": memoryview(b"engine"),
         "ast.expr": ast.parse("n == 3", mode="eval").body,
         "_Hash": ("a", "b", "c"),
+        "tuple[_Sizes, list[str]]": ({("x", 0): "4"}, ["a guard"]),
+        "Mapping[tuple[str, int], int]": {("x", 0): 4},
         "re.Match[str] | None": re.match("(?P<module>a)(?P<qualname>b)(?P<reason>c)", "abc"),
     }
     return fixed.get(kind, given)

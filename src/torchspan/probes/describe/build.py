@@ -225,16 +225,18 @@ def _failure(parser_errors: list[Any]) -> Facts:
     errors = [error for error in parser_errors if reading.is_of_library(type(error))]
     if not errors:
         return {semconv.ERROR_TYPE: PARSE_FAILED}
+    said = [
+        _said(error.node_operator(), error.node(), error.node_name(), error.desc()) for error in errors[:LIST_LIMIT]
+    ]
     operators = dict.fromkeys(error.node_operator() for error in errors if error.node_operator())
     return {
         semconv.ERROR_TYPE: f"onnx_{errors[0].code().name.lower()}",
-        semconv.PARSER_ERROR: LibraryMessage(of_text(errors[0].desc()), "; ".join(map(_said, errors[:LIST_LIMIT]))),
+        semconv.PARSER_ERROR: LibraryMessage(of_text(errors[0].desc()), "; ".join(said)),
         semconv.PARSER_FAILED_OPERATORS: list(operators)[:LIST_LIMIT] or None,
     }
 
 
-def _said(error: Any) -> str:
+def _said(operator: str, node: int, name: str, text: str) -> str:
     """`Unique (node 1, stem/unique): not supported`, for the user's own file: the program names nodes and operators."""
-    operator, name = error.node_operator(), error.node_name()
-    text = "not supported" if error.desc() == "false" else error.desc()  # the condition that does not hold, in C++
-    return f"{operator} (node {error.node()}{f', {name}' if name else ''}): {text}" if operator else text
+    text = "not supported" if text == "false" else text  # the condition that does not hold, in C++
+    return f"{operator} (node {node}{f', {name}' if name else ''}): {text}" if operator else text

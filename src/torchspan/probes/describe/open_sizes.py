@@ -9,7 +9,7 @@ nothing is evaluated but PyTorch's arithmetic of sizes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from torchspan import semconv
@@ -71,16 +71,15 @@ def _differing(old: tuple[_Sizes, list[str]], new: tuple[_Sizes, list[str]]) -> 
 
 def _fits(graph: Any, sizes: Mapping[tuple[str, int], int]) -> bool:
     """Whether these sizes meet what the version that was compiled last asks of them."""
-    earlier = dict(_symbols(graph, sizes))
+    if not reading.is_of_library(type(graph)):
+        return False
+    places = {f"{name}.size()[{axis}]": size for (name, axis), size in sizes.items()}
+    earlier = {}
+    for symbol, sources in graph.var_to_sources.items():
+        named = [places[source.name] for source in sources if source.name in places]
+        if len(named) == 1:
+            earlier[symbol] = named[0]
     if len(earlier) != len(sizes) or any(size not in graph.var_to_range[symbol] for symbol, size in earlier.items()):
         return False
     conditions = [guard.expr for guard in graph.guards if guard.expr.free_symbols & earlier.keys()]
     return all(bool(condition.xreplace(earlier) == True) for condition in conditions)  # noqa: E712  (an expression of sympy)
-
-
-def _symbols(graph: Any, sizes: Mapping[tuple[str, int], int]) -> Iterator[tuple[Any, int]]:
-    places = {f"{name}.size()[{axis}]": size for (name, axis), size in sizes.items()}
-    for symbol, sources in graph.var_to_sources.items():
-        named = [places[source.name] for source in sources if source.name in places]
-        if len(named) == 1:
-            yield symbol, named[0]
