@@ -128,7 +128,7 @@ def test_a_file_that_does_not_exist_is_named(torchspan, sides, tmp_path):
 def test_a_folder_without_files_is_named(torchspan, sides, tmp_path):
     (tmp_path / "empty").mkdir()
     assert refused(torchspan, sides()[0], tmp_path / "empty") == (
-        f"no run to compare in {tmp_path / 'empty'}: the folder has no files"
+        f"no run to compare in {tmp_path / 'empty'}: the folder has no files *.jsonl"
     )
 
 
@@ -159,15 +159,15 @@ def test_a_side_that_is_still_being_written_is_named(torchspan, sides, tmp_path)
 
 def test_a_file_without_spans_is_named_in_a_folder_and_refused_alone(torchspan, folders, tmp_path):
     before, after = folders([100], [100])
-    (after / "notes.txt").write_bytes(b"\x00\xff not a trace\n")
+    (after / "notes.jsonl").write_bytes(b"\x00\xff not a trace\n")
     status, out, _ = torchspan("compare", before, after)
     assert status == 0
     assert out.splitlines()[-2:] == [
-        "left out: 1 place of notes.txt that cannot be read",
-        "left out: notes.txt: nothing was compiled",
+        "left out: 1 place of notes.jsonl that cannot be read",
+        "left out: notes.jsonl: nothing was compiled",
     ]
-    assert refused(torchspan, before, after / "notes.txt") == (
-        f"no run to compare in {after / 'notes.txt'}: 1 place of notes.txt that cannot be read; notes.txt: nothing was compiled"
+    assert refused(torchspan, before, after / "notes.jsonl") == (
+        f"no run to compare in {after / 'notes.jsonl'}: 1 place of notes.jsonl that cannot be read; notes.jsonl: nothing was compiled"
     )
 
 

@@ -128,9 +128,9 @@ def test_what_failed_and_limits_come_first_by_name_whatever_took_longest(run, sc
 1  Broken                  ×1   1.00 ms  failed
    RuntimeError in compile
 2  limited  model.py:30    ×1   10.0 ms  runs eagerly
-   Recompile limit reached: size of argument x, axis 0 (4, then 7); calls with
-   others run eagerly; raise torch._dynamo.config.recompile_limit in the thread
-   that compiles
+   Recompile limit (8 in this thread) reached: size of argument x, axis 0 (4,
+   then 7); calls with others run eagerly; raise
+   torch._dynamo.config.recompile_limit in the thread that compiles
 3  Fallen                  ×1   1.00 ms
    in PyTorch: aten.special_i1e ×1: no converter
 4  again  model.py:20      ×1   10.0 ms  compiled
@@ -670,7 +670,7 @@ def test_findings_of_every_kind_have_no_line_wider_than_the_terminal_but_code(re
         for begin in (
             "in PyTorch: ",
             "NotImplementedError in ",
-            "Recompile limit reached: ",
+            "Recompile limit (8 in this thread) reached: ",
             "Graph break at ",
             "1 call has 4097 ",
         ):

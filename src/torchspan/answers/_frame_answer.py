@@ -303,9 +303,9 @@ def _grouped(nodes: Sequence[Node], frames: Sequence[Node], *also: str) -> Itera
         also: Attributes that have to be the same, too; their values are the first of the pair.
     """
     groups: dict[str, tuple[str, list[str], _Again]] = {}
-    threads: defaultdict[tuple[str, str], set[object]] = defaultdict(set)
+    threads: defaultdict[tuple[str, str], set[float | None]] = defaultdict(set)
     for span in (node.span for node in nodes if node.span.name == phase.COMPILE_FRAME.name):
-        threads[_code(span)].add(span.attributes.get(semconv.THREAD_ID))
+        threads[_code(span)].add(number(span.attributes, semconv.THREAD_ID))
     for node in frames:
         frame, process = node.span.attributes, _process(node.span)
         others = [str(frame.get(key) or "") for key in also]
