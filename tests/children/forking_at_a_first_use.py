@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from types import SimpleNamespace
@@ -19,6 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 import torchspan
 from torchspan._base import forks
 from torchspan._base.imports import AroundImport
+from torchspan._files.opening import system
 
 begun, may_end = threading.Event(), threading.Event()
 tracer = TracerProvider().get_tracer("program")
@@ -56,14 +56,14 @@ def batch():
 
 
 def start_a_process():
-    tempfile.tempdir = None
     with tracer.start_as_current_span("request"):
         process = multiprocessing.get_context("fork").Process(target=time.time)
         process.start()
     process.join()
 
 
-def slow_folder(original=tempfile._get_default_tempdir):
+def slow_pipe(original=system.pipe):
+    """The first pipe that torchspan makes, which shows processes whether a span is over."""
     pause()
     return original()
 
@@ -87,7 +87,7 @@ os.environ.pop("TORCHSPAN_WITHOUT_GPU", None)  # the stand-in would import some 
 torchspan.instrument()
 module, work = CASES[sys.argv[1]]
 AroundImport({module: paused}).install()
-tempfile._get_default_tempdir = slow_folder
+system.pipe = slow_pipe
 forks.time = SimpleNamespace(monotonic=time.monotonic, sleep=poll)
 first = threading.Thread(target=work)
 first.start()
