@@ -152,7 +152,11 @@ def test_a_frame_compiled_again_says_which_guard_failed(events, spans):
         "torch.compile.recompile.class": "size",
         "torch.compile.recompile.reason": "tensor 'x' size mismatch at index 0. expected 3, actual 4",
     }
-    assert {key: value for key, value in second.attributes.items() if "recompile" in key} == why
+    open_sizes = {
+        "torch.compile.recompile.open_sizes.arguments": ("x",),
+        "torch.compile.recompile.open_sizes.axes": (0,),
+    }
+    assert {key: value for key, value in second.attributes.items() if "recompile" in key} == {**why, **open_sizes}
     assert events() == [("torch.compile.recompile", why)]
 
 
