@@ -89,9 +89,45 @@ def test_folded_counts_are_exact_when_the_span_has_ended(hooked, exporter, trace
     assert request.attributes[FOLDED] == 990
 
 
-def test_in_between_folded_counts_lag_by_a_factor_of_two_at_most(hooked, tracer):
+def test_before_its_end_a_span_whose_end_is_seen_has_no_folded_counts(hooked, exporter, tracer):
     runs, trt_engine = hooked(), TrtEngine()
     with tracer.start_as_current_span("request") as request:
+        for _ in range(500):
+            runs.run([], trt_engine)
+        assert FOLDED not in request.attributes
+    (request,) = exporter.get_finished_spans()
+    assert request.attributes[FOLDED] == 490
+
+
+class Unchangeable(type(NonRecordingSpan)):
+    """Classes whose `end` cannot be replaced, as in those written in C."""
+
+    def __setattr__(cls, name, value):
+        if name == "end":
+            raise TypeError(f"cannot set {name!r} attribute of immutable type")
+        super().__setattr__(name, value)
+
+
+class SpanWithUnseenEnd(NonRecordingSpan, metaclass=Unchangeable):
+    """A recording span whose end torchspan cannot see."""
+
+    def __init__(self):
+        super().__init__(SpanContext(1, 2, is_remote=False))
+        self.attributes = {}
+
+    def is_recording(self):
+        return True
+
+    def set_attributes(self, attributes):
+        self.attributes.update(attributes)
+
+    def end(self, end_time=None):
+        pass
+
+
+def test_where_the_end_of_a_span_cannot_be_seen_counts_lag_by_a_factor_of_two_at_most(hooked):
+    runs, trt_engine, request = hooked(), TrtEngine(), SpanWithUnseenEnd()
+    with use_span(request):
         for number in range(1, 500):
             runs.run([], trt_engine)
             if number > 10:
@@ -255,7 +291,7 @@ def test_a_forked_child_ends_its_copy_of_a_span_while_a_parents_thread_was_summi
         for _ in range(20):
             runs.run([], trt_engine)
         tally = runs.parents.look(context_api.get_current()).tally(phase.EXECUTE)
-        with tally._lock:  # as held by another thread at the fork
+        with tally._summing:  # as held by another thread at the fork
             pid = os.fork()
             if pid == 0:
                 tally.close()
@@ -275,9 +311,34 @@ def test_below_one_span_with_two_contexts_that_take_turns_every_run_is_counted_t
     assert (len(runs.events), request.attributes[FOLDED]) == (10, 70)
 
 
-def test_durations_are_not_kept_where_writing_the_counts_fails(hooked, tracer, monkeypatch):
+def test_at_most_8192_durations_are_held_below_a_span(hooked, exporter, tracer):
     runs, trt_engine = hooked(), TrtEngine()
-    with tracer.start_as_current_span("request") as request:
+    with tracer.start_as_current_span("request"):
+        for _ in range(9000):
+            runs.run([], trt_engine)
+        recorded = len(runs.events)
+        tally = runs.parents.look(context_api.get_current()).tally(phase.EXECUTE)
+        assert len(tally.durations_s) < 1000
+    (request,) = exporter.get_finished_spans()
+    assert request.attributes[FOLDED] + recorded == 9000
+
+
+def test_a_failure_to_sum_up_is_logged_and_every_run_is_the_programs_and_counted(
+    hooked, exporter, tracer, monkeypatch, caplog
+):
+    runs, trt_engine = hooked(), TrtEngine()
+    monkeypatch.setattr("torchspan.engine.RunTally.sum_up", lambda *_args: 1 / 0)
+    given = []
+    with tracer.start_as_current_span("request"):
+        assert all(runs.run(given, trt_engine) is given for _ in range(9000))
+    assert any("the program continues, with less telemetry" in message for message in caplog.messages)
+    (request,) = exporter.get_finished_spans()
+    assert request.attributes[FOLDED] + len(runs.events) == 9000
+
+
+def test_durations_are_not_kept_where_writing_the_counts_fails(hooked, monkeypatch):
+    runs, trt_engine, request = hooked(), TrtEngine(), SpanWithUnseenEnd()
+    with use_span(request):
         used_up(runs, trt_engine)
         tally = runs.parents.look(context_api.get_current()).tally(phase.EXECUTE)
         monkeypatch.setattr(type(request), "set_attributes", lambda *_args: 1 / 0)
