@@ -152,8 +152,9 @@ def test_the_first_screen_has_the_function_with_all_that_happened_to_it(ran):
         without_times(ran.screen)
         == """\
    what was compiled
-1  forward  model.py:18            x5
-   2 of 2 ops in TensorRT, 3 of 3 ops in TensorRT, runs eagerly
+1  forward  model.py:18            x2
+   2 of 2 ops in TensorRT, 3 of 3 ops in TensorRT, runs eagerly, 2 more after
+   breaks
    NotImplementedError in construct_network
    raised at model.py:10 in __main__.special_i1e
    its message is not in the table of messages; --text shows it if the file has
@@ -163,19 +164,19 @@ def test_the_first_screen_has_the_function_with_all_that_happened_to_it(ran):
    add "torch_executed_ops": {"torch.ops.aten.special_i1e.default"} to options
    to run it in PyTorch
    in PyTorch: conversion or build failed
-   Fell back to eager from line 22: NotImplementedError
+   Fell back to eager in forward from line 22: NotImplementedError
    Recompiled: size of argument x, axis 0 (4, then 7):
    torch._dynamo.maybe_mark_dynamic(x, 0) before each call
-   Recompiled from line 20: size of x, axis 0 (4, then 7)
+   Recompiled in forward from line 20: size of x, axis 0 (4, then 7)
    Graph break at model.py:20: requested by torch._dynamo.graph_break x2
-   Graph break at model.py:22: Data-dependent branching x2; torch.where or
-   torch.cond keep one graph
+   Graph break at model.py:22: Data-dependent branching x2
    Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`). Hint: For
    the common pattern `if tensor_cond: x = transform(x)` (e.g. clamping inf/nan
    values), consider making the code branchless by always applying the
    transform. Operations like torch.clamp, torch.nan_to_num, and torch.where are
    typically no-ops on well-behaved inputs and compile without graph breaks.
-   engine cache: off; cache_built_engines, reuse_cached_engines turn it on
+   engine cache: off; immutable_weights=False, cache_built_engines=True,
+   reuse_cached_engines=True turn it on
 """
     )
 
