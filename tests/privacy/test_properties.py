@@ -4,12 +4,12 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from privacy import words
 from torchspan import semconv
-from torchspan.redaction.message_table import table
+from torchspan.redaction.message_table import HOLES, table
 from torchspan.redaction.messages import of_text
 
 settings.register_profile("torchspan", deadline=None, database=None, derandomize=True, max_examples=200)
@@ -48,7 +48,9 @@ messages = st.lists(st.one_of(library, values, glue, st.text(max_size=20)), max_
 # --- messages --------------------------------------------------------------------------------------------------
 @given(rows, glue, values, glue)
 def test_of_a_value_in_a_message_no_word_is_left_whatever_stands_around_it(row, left, value, right):
-    reported = str(of_text(f"{left}{value}{right}".join(row.literals))).lower()
+    in_hole = f"{left}{value}{right}"
+    assume("function" not in row.holes or not HOLES["function"](in_hole))  # a name of code, where the library writes one
+    reported = str(of_text(in_hole.join(row.literals))).lower()
     assert [name for name in map(str.lower, NAMES) if name in value.lower() and name in reported] == []
     assert value.lower() not in reported
 

@@ -151,7 +151,7 @@ def facts_of_breaks(sentence):
     metrics = SimpleNamespace(fail_reason=sentence, restart_reasons={sentence, asked})
     yield from (frames.of_reason(text) for text in (sentence, asked, disabled))
     yield from (declarations.of_break(text).facts() for text in (asked, disabled))
-    yield frames.summary(metrics, None)
+    yield frames.summary(metrics, None, None)
     call = Call(signature_of(log_graph_break), (None, {}, asked, unsupported(sentence)), {})
     yield frames.graph_break(call).facts
 
