@@ -83,6 +83,8 @@ def test_the_program_has_every_attribute_with_a_string(canaries):
 
 NOT_IN_THE_PROGRAM = {
     "torch.compile.declaration.reason": "nothing leaves of a text of the program",
+    "torch.compile.inductor_cache.disabling_variables": "a variable would have to disable the cache",
+    "torch.compile.graph_break.inside": "Python code of a library would have to break the graph",
     "torchspan.run.signal": "the program would have to die of a signal",
     "torchspan.serving.kind": "the program would have to say that it serves",
     "torchspan.dropped.reason": "a trace would have to have two thousand spans",

@@ -41,6 +41,10 @@ def _guards(place):
     compiled = _compiled(breaks)
     compiled(X, text)
     compiled(X, "other")
+    compiled(X, "third")
+    sized = _compiled(lambda x: x * 2, backend="eager", options=None)
+    sized(X)
+    sized(torch.ones(3, 4))
     with place.raises("dynamo.fullgraph.message"):
         full = place("dynamo.fullgraph.message")
 
