@@ -300,7 +300,7 @@ def test_values_of_the_programs_environment_are_not_asked_for_a_text(tracer):
 
 class Expanding(dict):
     def items(self):
-        return [(name, value.replace("$HOME", "/home/me")) for name, value in super().items()]
+        return [(name, value.replace("$HOME", "/srv/me")) for name, value in super().items()]
 
 
 class Telling(Mapping):
@@ -324,7 +324,7 @@ def test_a_mapping_whose_items_are_others_than_its_values_gives_the_child_its_it
     instrument()
     with tracer.start_as_current_span("request") as request:
         environment = shown(subprocess.check_output(SHOW, env=Expanding(DATA="$HOME/data")))
-    assert environment["DATA"] == "/home/me/data"
+    assert environment["DATA"] == "/srv/me/data"
     assert environment["TRACEPARENT"] == f"00-{trace_id(request)}-{span_id(request)}-03"
 
 
