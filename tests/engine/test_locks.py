@@ -126,8 +126,12 @@ def attributes_of(thing):
     return {**{name: getattr(thing, name, None) for name in slots}, **getattr(thing, "__dict__", {})}
 
 
+DYNAMOS = "_original"
+"""The attribute with the lock of Dynamo's that torchspan follows, where a test before has imported Dynamo: not torchspan's."""
+
+
 def living():
-    """(holder, attribute, lock) of each lock that a module, a class or an object of torchspan has."""
+    """(holder, attribute, lock) of each lock of torchspan that a module, a class or an object of it has."""
     modules = [vars(module) for name, module in list(sys.modules.items()) if name.startswith("torchspan.")]
     of_modules = [value for names in modules for value in list(names.values())]  # those that are frozen, too
     things = {id(thing): thing for thing in (*gc.get_objects(), *of_modules)}.values()
@@ -137,6 +141,7 @@ def living():
         is_class = isinstance(thing, type)
         if (thing if is_class else type(thing)).__module__.startswith("torchspan."):
             attributes = dict(vars(thing)) if is_class else attributes_of(thing)
+            attributes.pop(DYNAMOS, None)
             yield from ((thing, key, value) for key, value in attributes.items() if type(value) in LOCKS)
 
 

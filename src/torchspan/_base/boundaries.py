@@ -22,7 +22,7 @@ logger = Log("torchspan")
 
 T = TypeVar("T")
 
-_CATCHING = (__name__, "torchspan._base.errors")
+_CATCHING = (__name__, "torchspan._base.errors", "torchspan._dynamo_safety")
 """Modules that every exception passes, wherever it comes from."""
 
 
