@@ -26,6 +26,7 @@ TEXTS = {
     "torch.compile.graph_break.hints",
     "torch.compile.graph_break.reason",
     "torch.compile.recompile.reason",
+    "torch.compile.recompile.reasons",
     "torch.operator.name",
     "torch.operators.names",
 }

@@ -113,7 +113,7 @@ def test_one_exporter_that_delivers_does_not_hide_another_one_that_does_not(tmp_
     file, port = tmp_path / "otel.yaml", hostile.closed_port()
     with Receiver() as receiver:
         first, second = (
-            f'{{batch: {{exporter: {{otlp_http: {{endpoint: "{url}/v1/traces", timeout: 1000}}}}}}}}'
+            f'{{batch: {{exporter: {{otlp_http: {{endpoint: "{url}/v1/traces", timeout: 5000}}}}}}}}'
             for url in (f"http://127.0.0.1:{port}", receiver.url)
         )
         file.write_text(f'file_format: "1.0"\ntracer_provider: {{processors: [{first}, {second}]}}\n')
