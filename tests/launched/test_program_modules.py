@@ -3,6 +3,8 @@
 
 import pytest
 
+from support.child import UNMEASURED
+
 NAMES = ("calendar", "csv", "logging", "packaging", "platform", "queue", "token", "typing_extensions", "uuid", "wrapt")
 OWN = f"""
 import {", ".join(NAMES)}
@@ -26,14 +28,14 @@ def program_with_modules(program):
 
 @pytest.mark.parametrize("command", [("app.py",), ("-m", "app"), ("-c", OWN)], ids=["next to the script", "-m", "-c"])
 def test_modules_of_the_program_are_imported_as_alone_whatever_torchspan_has_imported(program_with_modules, command):
-    below = program_with_modules(OWN, *command).below_run()
+    below = program_with_modules(OWN, *command).below_run(**UNMEASURED)
 
     assert (below.out, below.err) == (OWN_ALONE, "")
 
 
 def test_modules_that_the_program_brings_along_in_a_folder_are_imported_as_alone(program_with_modules):
     brings = "import sys\nsys.path.insert(0, 'brought')\n"
-    below = program_with_modules(brings + OWN, folder="brought").below_run()
+    below = program_with_modules(brings + OWN, folder="brought").below_run(**UNMEASURED)
 
     assert (below.out, below.err) == (OWN_ALONE, "")
 
@@ -68,6 +70,6 @@ print(json.__spec__.name, json.__spec__.loader is json.__loader__, sorted(vars(j
 
 
 def test_a_module_that_the_program_and_torchspan_import_is_one_object(program):
-    below = program(SAME).below_run()
+    below = program(SAME).below_run(**UNMEASURED)
 
     assert below.out == "[]\nTrue True\nTrue True True\njson True ['name', 'path']\n"
