@@ -2,17 +2,30 @@
 """Dynamo is given no frame of torchspan's: it counts as many frames as in the bare program."""
 
 import concurrent.futures
+import logging
+import os
 import subprocess
+import sys
 import threading
+import traceback
 
 import pytest
 import torch
 from opentelemetry import trace
 from torch._dynamo.utils import counters
 
+from support.dynamo import clean_dynamo
+
 pytestmark = pytest.mark.filterwarnings(
     "ignore::UserWarning"
 )  # Dynamo's, of what it does not trace in the standard library
+
+
+@pytest.fixture(autouse=True)
+def dynamo():
+    """Torchspan is not enabled yet: each test begins with the bare program."""
+    with clean_dynamo():
+        yield
 
 
 def backward(x):
@@ -49,7 +62,7 @@ def item(x):
 
 def process(x):
     def work(x):
-        return x + subprocess.run(["true"], check=False).returncode
+        return x + subprocess.run(["true"], env={"PATH": os.defpath}, check=False).returncode
 
     torch.compile(work, backend="eager")(x)
 
@@ -61,7 +74,7 @@ def frames(work):
         counters.clear()
         with trace.use_span(trace.NonRecordingSpan(trace.SpanContext(1, 2, is_remote=False))):
             work(torch.ones(2, 4))
-    return dict(counters["frames"]), sorted(counters["graph_break"])
+    return dict(counters["frames"]), sum(counters["graph_break"].values())
 
 
 @pytest.mark.parametrize("work", [backward, thread, item, process], ids=lambda work: work.__name__)
@@ -69,3 +82,30 @@ def test_dynamo_counts_the_frames_and_breaks_of_the_bare_program(instrument, wor
     bare = frames(work)
     instrument()
     assert frames(work) == bare
+
+
+def refusing(_graph, _inputs):
+    raise ValueError("no graph")
+
+
+def logged(caplog):
+    """The tracebacks that Dynamo logs of a frame that falls back, a (file, function) for each frame."""
+    torch._dynamo.reset()
+    caplog.clear()
+    with torch._dynamo.config.patch(suppress_errors=True):
+        torch.compile(lambda x: x + 1, backend=refusing)(torch.ones(2))
+    return [
+        (frame.filename, frame.name)
+        for record in caplog.records
+        if record.exc_info
+        for frame in traceback.extract_tb(record.exc_info[2])
+    ]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="`raise` puts the frame back into the traceback")
+def test_the_traceback_that_dynamo_logs_with_suppress_errors_is_that_of_the_bare_program(instrument, caplog):
+    caplog.set_level(logging.WARNING, logger="torch._dynamo")
+    bare = logged(caplog)
+    instrument()
+    assert logged(caplog) == bare
+    assert bare

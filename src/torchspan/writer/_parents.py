@@ -99,7 +99,7 @@ class RecordingSpan:
     """
 
     def __init__(self, span: Span) -> None:
-        self.is_watched = True
+        self.is_watched = False
         self._span = weakref.ref(span)
         self._trace = limited_by(span.get_span_context())
         self._tallies: dict[Phase, RunTally] = {}

@@ -7,11 +7,22 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from torchspan._base import reading
 from torchspan._base.errors import FAILED, Guard
 
 
 def _nothing(_begun: Any, _outcome: Any) -> None:
     """There is nothing to end."""
+
+
+def without_frame(error: BaseException) -> None:
+    """Take the frame of a wrapper that catches `error`, and then raises it again, out of its traceback.
+
+    So PyTorch logs the traceback that it logs without torchspan. Before Python 3.11, `raise` puts the frame back.
+    """
+    entry = reading.traceback_of(error)
+    if entry is not None:
+        BaseException.with_traceback(error, entry.tb_next)  # whatever its class defines
 
 
 def around(
@@ -37,14 +48,16 @@ def around(
 
     def observed(*args: Any, **kwargs: Any) -> Any:
         begun = guard.begin(name, begin, args, kwargs)
-        if begun is None or begun is FAILED:
-            return original(*args, **kwargs)
+        is_begun = begun is not None and begun is not FAILED
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
-            guard.end(name, failed, begun, error)
+            if is_begun:
+                guard.end(name, failed, begun, error)
+            without_frame(error)
             raise
-        guard.end(name, end, begun, result)
+        if is_begun:
+            guard.end(name, end, begun, result)
         return result
 
     return functools.update_wrapper(observed, original)
