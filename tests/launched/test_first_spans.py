@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first spans of a program that begin while another thread makes `run`'s own provider."""
 
+import shutil
+
 import pytest
 
 from torchspan._launched.run_report import problems
@@ -54,13 +56,13 @@ def test_every_one_of_the_first_spans_of_threads_that_begin_together_is_in_the_f
     app = program(TOGETHER.format(threads=threads, first=first))
     (app.folder / "torch.py").write_text("__version__ = '2.14.0'")  # the name is all that counts here
 
-    below = app.below_run()
-
-    own = [span for span in below.filed if span[0] != "torchspan.import"]
-    assert own == sorted(
-        each for n in range(threads) for each in [(f"request {n}", "torchspan.run"), ("work", f"request {n}")]
-    )
-    assert [report.unready for report in below.reports] == [0]
+    expected = [each for n in range(threads) for each in [(f"request {n}", "torchspan.run"), ("work", f"request {n}")]]
+    for _ in range(5 if threads == 4 else 1):  # what went wrong was a race
+        below = app.below_run()
+        assert [span for span in below.filed if span[0] != "torchspan.import"] == sorted(expected)
+        assert [report.unready for report in below.reports] == [0]
+        (app.folder / "run.jsonl").unlink()
+        shutil.rmtree(app.folder / "reports")
 
 
 def test_a_first_span_waits_for_the_thread_that_makes_the_provider(program):
