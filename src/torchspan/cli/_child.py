@@ -55,17 +55,13 @@ class Ended(NamedTuple):
 Then = Callable[[Ended], None]
 
 
-def run(command: Sequence[str], environ: Mapping[str, str], then: Then, undo: Callable[[], None]) -> int:
+def run(command: Sequence[str], environ: Mapping[str, str], then: Then) -> int:
     """Run the program to its end, call `then` with how it ended, and return its status.
 
-    Signals that this process alone gets are passed to the program. A Ctrl-C while `then` runs ends `then` alone. Raises
-    CommandError when the program cannot be started.
-
-    Args:
-        undo: Called in another process when this one was killed meanwhile; the program does not outlive it either
-            (Linux).
+    Signals that a process sends to this one are passed to the program. A Ctrl-C while `then` runs ends `then` alone. When
+    this process is killed, the program does not outlive it (Linux). Raises CommandError when the program cannot be started.
     """
-    signals = Signals(command, undo)
+    signals = Signals()
     try:
         ended = _accompanied(command, environ, signals)
         with contextlib.suppress(KeyboardInterrupt):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The temporary folder of one `torchspan run`, which does not stay behind when the run is killed."""
+"""The temporary folder of one `torchspan run`. That of a run that was killed is removed by the next one."""
 
 from __future__ import annotations
 
@@ -43,13 +43,8 @@ def scratch_folder() -> Iterator[Folder]:
     try:
         yield folder
     finally:
-        remove(folder)
+        folder.remove(_FILES)
         folder.close()
-
-
-def remove(folder: Folder) -> None:
-    """Remove what torchspan wrote into the folder, and the folder if nothing else is in it. Raises nothing."""
-    folder.remove(_FILES)
 
 
 def _locked_folder(parent: str) -> Folder:
@@ -85,6 +80,6 @@ def _sweep(parent: str) -> None:
                     if folder.read(MARKER, len(_MARK) + 1) == _MARK:
                         # Raises while its run lasts, or without locks.
                         fcntl.flock(folder.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        remove(folder)
+                        folder.remove(_FILES)
                 finally:
                     folder.close()

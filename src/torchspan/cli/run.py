@@ -21,7 +21,7 @@ from torchspan.cli._conclusion import Conclusion, say
 from torchspan.cli._options import add_options, variables
 from torchspan.cli._output import Output
 from torchspan.cli._redacted_copy import HELP
-from torchspan.cli._run_folder import remove, scratch_folder
+from torchspan.cli._run_folder import scratch_folder
 from torchspan.environment_variables import TORCHSPAN_CAPTURE, TORCHSPAN_FILE, TORCHSPAN_RUN, TORCHSPAN_RUN_EXIT_TIMEOUT
 
 # --- the environment of the program ---------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def run_program(
         conclude = Conclusion(
             settings, reports, output, command, program, environ, draws, names_file, sizes, shows_texts, page
         )
-        return _child.run(command, environ, conclude, lambda: remove(reports))
+        return _child.run(command, environ, conclude)
 
 
 def _class(path: str) -> str:
