@@ -43,12 +43,16 @@ class LibraryMessage(str):
         return self
 
 
-def of_text(text: str) -> LibraryMessage:
+def of_text(text: str, written_in: FrameType | None = None) -> LibraryMessage:
     """A text of a library: what its row lets through if it is in the table, otherwise `?`.
 
     What TensorRT writes around its texts leaves in both cases: the place in its source, the function and the error code.
+
+    Args:
+        text: As the library wrote it.
+        written_in: The frame of the code that wrote it. If the text is a constant of a library's code, it leaves as it is.
     """
-    return LibraryMessage(_kept(text, 0), text)
+    return LibraryMessage(text if _is_library_constant(text, written_in) else _kept(text, 0), text)
 
 
 def _kept(text: str, depth: int) -> str:
@@ -79,14 +83,12 @@ def of_error(error: BaseException) -> LibraryMessage | None:
     text = text_of(error)
     if not text:
         return None
-    if len(text) <= LENGTH_LIMIT and is_library_constant(text, _raised_in(error)):
-        return LibraryMessage(text, text)
-    return of_text(text)
+    return of_text(text, _raised_in(error) if len(text) <= LENGTH_LIMIT else None)
 
 
-def of_graph_break_hint(text: str) -> LibraryMessage:
+def of_graph_break_hint(text: str, written_in: FrameType | None = None) -> LibraryMessage:
     """A hint of a graph break: whole if it is one of those that PyTorch uses everywhere, otherwise as `of_text`."""
-    return LibraryMessage(text, text) if text in graph_breaks()[1] else of_text(text)
+    return LibraryMessage(text, text) if text in graph_breaks()[1] else of_text(text, written_in)
 
 
 def of_dynamo_reason(text: str) -> LibraryMessage:
@@ -103,7 +105,7 @@ def of_program(text: str) -> LibraryMessage:
     return LibraryMessage(UNKNOWN, text)
 
 
-def is_library_constant(text: str, frame: FrameType | None) -> bool:
+def _is_library_constant(text: str, frame: FrameType | None) -> bool:
     """Whether `text` is, as a whole, a string constant of the code that `frame` runs, and that code is in a library's files.
 
     Python keeps a list of constants as one tuple, so texts in tuples count.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import CO_GENERATOR
 from types import CodeType, FrameType
@@ -19,7 +19,7 @@ from torchspan.probes.describe import declarations, place, recompiles
 from torchspan.probes.describe.common import first_match, without_none
 from torchspan.redaction import messages
 from torchspan.redaction.message_table import graph_breaks
-from torchspan.redaction.messages import LibraryMessage, is_library_constant
+from torchspan.redaction.messages import LibraryMessage
 from torchspan.semconv.torch import BreakClass, Declared, FrameOutcome
 
 # --- graph breaks ---------------------------------------------------------------------------------------------------
@@ -48,8 +48,6 @@ _HINT = re.compile(r"^\s*Hint: (.*)$", re.MULTILINE)
 
 HINTS_LIMIT = 5
 """Maximum number of hints of one graph break."""
-_NESTED = 4
-"""How many graph breaks that occurred while Dynamo handled another one are followed to their cause."""
 
 
 class GraphBreak(NamedTuple):
@@ -107,35 +105,22 @@ def _of_raised(error: Any) -> Facts | None:
     They are the parameters of that function in the exception's traceback (torch 2.11 to 2.14). The frame before it is the code
     that raised the break, whose constants may leave. Of nested breaks, the first one is described: the others follow from it.
     """
-    described: Facts | None = None
-    for _ in range(_NESTED):
-        frames = _unimplemented(error)
-        if frames is None:
-            break
-        caller, parameters = frames
-        kind = reading.text(parameters.get("gb_type"))
-        if kind is None:
-            break
-        hints = reading.entries(parameters.get("hints")) or []
-        described = _facts(
-            kind,
-            _written_by(caller, reading.text(parameters.get("explanation")) or "", messages.of_text),
-            [
-                _written_by(caller, hint, messages.of_graph_break_hint)
-                for hint in map(reading.text, hints[:HINTS_LIMIT])
-                if hint
-            ],
-        )
-        error = parameters.get("from_exc")
-    return described
-
-
-def _unimplemented(error: Any) -> tuple[FrameType | None, Mapping[str, Any]] | None:
-    """The frame that called `unimplemented`, and the parameters of that call; None if the exception does not come from it."""
-    if not issubclass(type(error), BaseException):
+    caller, parameters = _unimplemented(error)
+    kind = reading.text(parameters.get("gb_type"))
+    if kind is None:
         return None
+    hints = map(reading.text, (reading.entries(parameters.get("hints")) or [])[:HINTS_LIMIT])
+    return _of_raised(parameters.get("from_exc")) or _facts(
+        kind,
+        messages.of_text(reading.text(parameters.get("explanation")) or "", caller),
+        [messages.of_graph_break_hint(hint, caller) for hint in hints if hint],
+    )
+
+
+def _unimplemented(error: Any) -> tuple[FrameType | None, Mapping[str, Any]]:
+    """The frame that called `unimplemented`, and the parameters of that call; empty if the exception does not come from it."""
     caller: FrameType | None = None
-    entry = reading.traceback_of(error)
+    entry = reading.traceback_of(error) if issubclass(type(error), BaseException) else None
     while entry is not None:
         frame = entry.tb_frame
         if frame.f_globals.get("__name__") == _EXC:
@@ -144,15 +129,10 @@ def _unimplemented(error: Any) -> tuple[FrameType | None, Mapping[str, Any]] | N
         else:
             caller = frame
         entry = entry.tb_next
-    return None
+    return None, {}
 
 
 _EXC = "torch._dynamo.exc"
-
-
-def _written_by(caller: FrameType | None, text: str, otherwise: Callable[[str], LibraryMessage]) -> LibraryMessage:
-    """A text that PyTorch's code passed: whole if it is a constant of that code."""
-    return LibraryMessage(text, text) if is_library_constant(text, caller) else otherwise(text)
 
 
 def of_reason(reason: str, kind: str | None = None) -> Facts:
