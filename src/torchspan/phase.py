@@ -287,9 +287,6 @@ COMPILATIONS: tuple[Phase, ...] = (COMPILE_FRAME, COMPILE_BACKWARD, COMPILE)
 LOWERING: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT)
 """Work that lowers a graph."""
 
-DECOMPOSITIONS: tuple[Phase, ...] = (DECOMPOSE, EXPORT_DECOMPOSE)
-"""Work that decomposes the operators of a graph."""
-
 CONVERSIONS: tuple[Phase, ...] = (CONVERT, CONVERT_TO_ENGINE)
 """Work that makes one engine."""
 

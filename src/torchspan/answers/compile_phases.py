@@ -7,8 +7,6 @@ The names of `COMPILE_PHASES` are PyTorch's: those with which torch 2.11 to 2.14
 
 from __future__ import annotations
 
-import fnmatch
-import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,11 +44,4 @@ COMPILE_PHASES: Mapping[str, CompilePhase] = {name: phase for group in GROUPS.va
 """Each phase that torch.compile reports. `*` stands for any text, `?` for one character."""
 
 
-@functools.lru_cache(maxsize=1024)
-def compile_phase(name: str) -> CompilePhase | None:
-    """What is known of a phase or a stage: the row of its name, else the first of `COMPILE_PHASES` that matches; None without one."""
-    row = COMPILE_PHASES.get(name) or STAGES.get(name)
-    return row or next((row for pattern, row in COMPILE_PHASES.items() if fnmatch.fnmatchcase(name, pattern)), None)
-
-
-__all__ = ["COMPILE_PHASES", "GROUPS", "STAGES", "CompilePhase", "compile_phase"]
+__all__ = ["COMPILE_PHASES", "GROUPS", "STAGES", "CompilePhase"]
