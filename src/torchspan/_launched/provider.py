@@ -7,7 +7,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import PurePath
 from types import ModuleType
@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.sdk import trace as sdk_trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
@@ -159,25 +160,8 @@ class RunTracer(trace.Tracer):
             return OwnSpan(span, parent.local_root)
         return OwnSpan(span, ids.span_id if ids.trace_id == self._start_parent.trace_id else None)
 
-    @contextlib.contextmanager
-    def start_as_current_span(  # type: ignore[override]
-        self,
-        name: str,
-        context: Context | None = None,
-        kind: SpanKind = SpanKind.INTERNAL,
-        attributes: Any = None,
-        links: Any = None,
-        start_time: int | None = None,
-        record_exception: bool = True,
-        set_status_on_exception: bool = True,
-        end_on_exit: bool = True,
-    ) -> Iterator[Span]:
-        """See `opentelemetry.trace.Tracer.start_as_current_span`."""
-        span = self.start_span(
-            name, context, kind, attributes, links, start_time, record_exception, set_status_on_exception
-        )
-        with trace.use_span(span, end_on_exit, record_exception, set_status_on_exception) as current:
-            yield current
+    # It calls `start_span`, the one above.
+    start_as_current_span = sdk_trace.Tracer.start_as_current_span
 
 
 class OwnTracers:

@@ -8,11 +8,11 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchspan import phase, semconv
-from torchspan._base.thread_starts import start_thread
 from torchspan._launched.run_settings import RunSettings, parse_traceparent
 from torchspan._settings import resolved_variable
 from torchspan._version import __version__
@@ -23,6 +23,7 @@ from torchspan.traces import Span, read
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExporter
 
 _CONSOLE = "console"
 
@@ -82,42 +83,27 @@ class RunSpan:
             failing: Names of exporters that are left out. So is the console, which is the program's output.
         """
         from torchspan._launched.exporting import span_exporters
+        from torchspan._launched.process import Ends
 
         if not parse_traceparent(self._settings.span)[2] & 1:  # type: ignore[index]
             return []
         # An exporter reports each of its attempts.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         deadline = time.monotonic() + self._settings.exit_s
-        exports = [
-            _Export(name, exporter, [self._span])
-            for name, exporter in span_exporters(_ignore)
-            if name not in {_CONSOLE, *failing}
-        ]
-        return [export.name for export in exports if not export.is_done_by(deadline)]
+        missing, ends = [], Ends()
+        # The program's processes have reported what cannot be made.
+        for name, exporter in span_exporters(lambda _failure: None):
+            if name not in {_CONSOLE, *failing}:
+                missing.append(name)
+                ends.add(partial(self._export, name, exporter, missing))
+        ends.within(max(deadline - time.monotonic(), 0))
+        return list(missing)  # an export that is late may still change it
 
-
-def _ignore(_failure: str) -> None:
-    """The program's processes have reported the same."""
-
-
-class _Export:
-    """One export on a thread of its own, for which nothing waits at exit."""
-
-    def __init__(self, name: str, exporter: Any, spans: Sequence[ReadableSpan]) -> None:
-        self.name = name
-        self._is_delivered = False
-        self._exporter = exporter
-        self._spans = spans
-        self._thread = start_thread("torchspan export", self._run)
-
-    def is_done_by(self, deadline: float) -> bool:
-        self._thread.join(max(deadline - time.monotonic(), 0))
-        return self._is_delivered
-
-    def _run(self) -> None:
+    def _export(self, name: str, exporter: SpanExporter, missing: list[str]) -> None:
         from opentelemetry.sdk.trace.export import SpanExportResult
 
-        self._is_delivered = self._exporter.export(self._spans) is SpanExportResult.SUCCESS
+        if exporter.export([self._span]) is SpanExportResult.SUCCESS:
+            missing.remove(name)
 
 
 def _readable(settings: RunSettings, ended: Ended, resource: Mapping[str, Any], engines: ProgramRuns) -> ReadableSpan:
