@@ -80,9 +80,10 @@ class RunEvents:
     def end(self, begun: RunEvent, result: Any, error: BaseException | None = None) -> None:
         """The run has returned, or raised the error."""
         try:
-            self._end_companions(begun)
+            if begun.recorded is not None and begun.accompanied is not None:
+                self._companions.end(begun.accompanied, begun.recorded)
         finally:
-            call = self._as_call(begun)
+            call = Call(None, begun.call.args, begun.call.kwargs)
             if error is None:
                 self._factory.close(self._target, self._record, call, begun.event, result)
             else:
@@ -98,14 +99,6 @@ class RunEvents:
         if event is not None:
             self._engine.close(event, error)
         return event is not None
-
-    def _end_companions(self, begun: RunEvent) -> None:
-        if begun.recorded is not None and begun.accompanied is not None:
-            self._companions.end(begun.accompanied, begun.recorded)
-
-    @staticmethod
-    def _as_call(begun: RunEvent) -> Call:
-        return Call(None, begun.call.args, begun.call.kwargs)
 
     def _open(self, call: RunCall, *, is_first: bool = False, pick: Pick | None = None, **how: Any) -> Event | None:
         facts = self._facts(call, is_first) or {}

@@ -179,9 +179,10 @@ class ProcessPayload:
     def context(self) -> Context | None:
         """The context in which the process was started, as it sees it."""
         liveness = self.liveness
-        if not self.as_parent:
-            return from_elsewhere(_carrier.unpack(self.carrier), _yes)
-        return from_elsewhere(_carrier.unpack(self.carrier), _no if liveness is None else liveness.is_over)
+        return from_elsewhere(
+            _carrier.unpack(self.carrier),
+            lambda: not self.as_parent or (liveness is not None and liveness.is_over()),
+        )
 
 
 def install(
@@ -314,11 +315,3 @@ def _attach(payload: ProcessPayload) -> None:
     context = payload.context()
     if context is not None:
         context_api.attach(context)
-
-
-def _yes() -> bool:
-    return True
-
-
-def _no() -> bool:
-    return False

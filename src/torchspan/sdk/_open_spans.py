@@ -146,8 +146,4 @@ def _weak(span: Any) -> Callable[[], Any]:
     try:
         return weakref.ref(span)
     except TypeError:  # a span of another SDK, without weak references
-        return _gone
-
-
-def _gone() -> None:
-    return None
+        return lambda: None

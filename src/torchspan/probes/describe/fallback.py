@@ -94,7 +94,8 @@ def count_verdict(scratch: Scratch, call: Call, supported: Any, _duration_s: flo
     else:
         reason = verdicts[node.name] = reason_of(node, attribute(call.get("self"), "torch_executed_ops"))
         if reason == FallbackReason.VALIDATOR_REFUSED:
-            refusal.note(scratch, node, _converters(node.target), assume_dynamic=_assumes_dynamic_support())
+            assumes_dynamic = _has_setting("assume_dynamic_shape_support")
+            refusal.note(scratch, node, _converters(node.target), assume_dynamic=assumes_dynamic)
 
 
 def reason_of(node: Any, torch_executed_ops: Any) -> str:
@@ -106,7 +107,7 @@ def reason_of(node: Any, torch_executed_ops: Any) -> str:
     candidates = list(_converters(attribute(node, "target")))
     if not candidates:
         return FallbackReason.NO_CONVERTER
-    if _data_dependent_fallback() and any(
+    if _has_setting("fallback_data_dependent_ops") and any(
         reading.switch(attribute(candidate, "requires_output_allocator")) for candidate in candidates
     ):
         return FallbackReason.DATA_DEPENDENT
@@ -139,14 +140,6 @@ def _converters(target: Any) -> Iterator[Any]:
     for registry in reading.entries(attribute(_registry(), "registries")) or ():
         converters = registry.get(target, ()) if type(registry) is dict else ()
         yield from converters if reading.exactly(converters, list, tuple) else (converters,)
-
-
-def _data_dependent_fallback() -> bool:
-    return _has_setting("fallback_data_dependent_ops")
-
-
-def _assumes_dynamic_support() -> bool:
-    return _has_setting("assume_dynamic_shape_support")
 
 
 def _has_setting(name: str) -> bool:
