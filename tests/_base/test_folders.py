@@ -9,7 +9,7 @@ import pytest
 
 from support.descriptors import no_more_descriptors
 from torchspan._files import folders, opening
-from torchspan._files.folders import MARKER, open_folder
+from torchspan._files.folders import MARKER, Folder
 
 pytestmark = pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="the system opens no folders")
 
@@ -26,7 +26,7 @@ def place(tmp_path):
 
 @pytest.fixture
 def folder(place):
-    folder = open_folder(str(place))
+    folder = Folder(str(place))
     yield folder
     folder.close()
 
@@ -36,7 +36,7 @@ def names(place):
 
 
 def test_a_file_is_written_as_a_whole_for_its_owner_alone_read_and_removed(place):
-    folder = open_folder(str(place))
+    folder = Folder(str(place))
     folder.write("1.json", b"long before")
     folder.write("1.json", b"after")
     assert (folder.names(), folder.read("1.json", 100), folder.read("1.json", 2)) == (["1.json"], b"after", b"af")
@@ -54,7 +54,7 @@ def test_a_folder_that_is_a_link_or_a_file_is_refused(place, tmp_path):
     (tmp_path / "file").touch()
     for name in ("link", "file", "none"):
         with pytest.raises(OSError):
-            open_folder(str(tmp_path / name))
+            Folder(str(tmp_path / name))
 
 
 def test_a_folder_of_another_user_is_refused(place):
@@ -63,7 +63,7 @@ def test_a_folder_of_another_user_is_refused(place):
         os.chown(place, 65534, 65534)
         other = str(place)
     with pytest.raises(OSError) as caught:
-        open_folder(other)
+        Folder(other)
     assert caught.value.strerror == "it belongs to another user"
 
 
@@ -148,7 +148,7 @@ def test_only_files_with_torchspans_names_are_removed_and_no_folder_below(place,
     (place / "deep").mkdir()
     (place / "deep" / "1.json").touch()
     (place / "model.pt").touch()
-    folder = open_folder(str(place))
+    folder = Folder(str(place))
     folder.remove(OWN)
     folder.close()
     assert (names(place), names(place / "deep")) == (["3.json", "deep", "model.pt"], ["1.json"])
@@ -172,7 +172,7 @@ def test_a_file_that_is_made_while_it_is_removed_does_not_keep_it(folder, place,
 def test_a_folder_that_could_not_be_opened_leaves_no_descriptor(place, monkeypatch, module, function):
     monkeypatch.setattr(module, function, failing)
     with no_more_descriptors(), pytest.raises(MemoryError):
-        open_folder(str(place))
+        Folder(str(place))
 
 
 def test_a_file_that_could_not_be_opened_leaves_no_descriptor(folder, monkeypatch):

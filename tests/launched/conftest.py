@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from torchspan._files.folders import open_folder
+from torchspan._files.folders import Folder
 from torchspan._launched.run_report import read_reports
 from torchspan._launched.run_settings import RunSettings
 from torchspan.cli.run import environment
@@ -98,7 +98,7 @@ class Program:
         self.settings = RunSettings("00000000000000aa", str(file), str(reports), span, 1, exit_s)
         ran = self._ran(environment(self._environ(variables), self.settings, {}))
         ran.filed = filed(file)
-        ran.reports = read_reports(open_folder(str(reports)))
+        ran.reports = read_reports(Folder(str(reports)))
         return ran
 
     def _environ(self, variables):

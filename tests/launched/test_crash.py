@@ -11,14 +11,14 @@ import pytest
 
 from support.descriptors import no_more_descriptors
 from torchspan._files import opening
-from torchspan._files.folders import open_folder
+from torchspan._files.folders import Folder
 from torchspan._launched import faults
 from torchspan._launched.crash import Crash, read_crash, read_crashes
 
 BEGIN = """
-import sys; from torchspan._files.folders import open_folder
+import sys; from torchspan._files.folders import Folder
 from torchspan._launched.faults import catch_crashes
-catch_crashes(open_folder(sys.argv[1]))
+catch_crashes(Folder(sys.argv[1]))
 import faulthandler
 """
 
@@ -41,7 +41,7 @@ def run(tmp_path, program, *options, **variables):
 
 
 def crashes(tmp_path):
-    return [crash._replace(pid=0) for crash in read_crashes(open_folder(str(tmp_path / "reports")))]
+    return [crash._replace(pid=0) for crash in read_crashes(Folder(str(tmp_path / "reports")))]
 
 
 CRASHING = """
@@ -127,7 +127,7 @@ def test_a_crash_of_a_forked_child_is_in_a_file_of_the_childs(tmp_path):
         print(pid)
         """,
     )
-    folder = open_folder(str(tmp_path / "reports"))
+    folder = Folder(str(tmp_path / "reports"))
     assert (done.returncode, done.stderr) == (0, "")
     assert read_crashes(folder) == [read_crash(folder, int(done.stdout))]
 
@@ -226,7 +226,7 @@ def test_a_folder_that_is_gone_raises_nothing_and_leaves_it_off(tmp_path):
         """
         import os
         os.mkdir(sys.argv[1] + "/gone")
-        folder = open_folder(sys.argv[1] + "/gone")
+        folder = Folder(sys.argv[1] + "/gone")
         os.rmdir(folder.path)
         catch_crashes(folder)
         print(faulthandler.is_enabled())
@@ -277,7 +277,7 @@ Extension modules: numpy.core._multiarray_umath (total: 1)
 
 def written(tmp_path, text, pid=5):
     (tmp_path / f"{pid}.crash").write_text(text)
-    return read_crash(open_folder(str(tmp_path)), pid)
+    return read_crash(Folder(str(tmp_path)), pid)
 
 
 @pytest.mark.parametrize("name", ["", " [MainThread]"])
@@ -336,7 +336,7 @@ def test_what_is_not_a_crash_is_none(tmp_path, text):
 
 def test_files_that_are_missing_and_other_files_are_not_crashes(tmp_path):
     (tmp_path / "notes.crash").write_text(IN_TORCH)
-    folder = open_folder(str(tmp_path))
+    folder = Folder(str(tmp_path))
     assert read_crash(folder, 7) is None
     assert read_crashes(folder) == []
 
@@ -345,7 +345,7 @@ def test_a_file_for_crashes_that_could_not_be_opened_leaves_no_descriptor(tmp_pa
     def failing(*_arguments):
         raise MemoryError
 
-    folder = open_folder(str(tmp_path))
+    folder = Folder(str(tmp_path))
     monkeypatch.setattr(opening, "_high", failing)
     monkeypatch.setattr(faults.faulthandler, "is_enabled", lambda: False)  # pytest has enabled it
     with no_more_descriptors(), pytest.raises(MemoryError):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from torchspan._files.folders import Folder, open_folder
+from torchspan._files.folders import Folder
 from torchspan._launched.run_report import RunReport, likely_reason, missing, problems, read_reports
 
 PYTHON = "/venv/bin/python"
@@ -21,7 +21,7 @@ def report(**values):
 
 
 def test_a_report_is_read_as_it_was_written(tmp_path):
-    folder = open_folder(str(tmp_path))
+    folder = Folder(str(tmp_path))
     written = RunReport(folder=folder)
     written.libraries["torch_tensorrt"] = "2.14.0"
     written.rows, written.resolved, written.spans, written.unsampled = 55, 51, 3, 4
@@ -39,7 +39,7 @@ def test_a_report_is_read_as_it_was_written(tmp_path):
 
 def test_a_report_that_cannot_be_written_is_not_a_failure(tmp_path):
     (tmp_path / "gone").mkdir()
-    gone, folder = open_folder(str(tmp_path / "gone")), open_folder(str(tmp_path))
+    gone, folder = Folder(str(tmp_path / "gone")), Folder(str(tmp_path))
     (tmp_path / "gone").rmdir()
     RunReport(folder=gone).write()
     RunReport().write()
@@ -51,7 +51,7 @@ def test_a_report_that_cannot_be_written_is_not_a_failure(tmp_path):
 
 
 def test_a_report_that_can_be_written_again_replaces_that_in_the_spare_file(tmp_path, monkeypatch):
-    folder = open_folder(str(tmp_path))
+    folder = Folder(str(tmp_path))
     written = RunReport(folder=folder)
     stop = written.write_until_exit(lambda: None)
     with monkeypatch.context() as patch:
@@ -74,7 +74,7 @@ def is_spare_file(link, folder):
 
 
 def test_a_file_of_the_program_that_got_the_number_of_the_spare_file_is_left_alone(tmp_path, monkeypatch):
-    written = RunReport(folder=open_folder(str(tmp_path)))
+    written = RunReport(folder=Folder(str(tmp_path)))
     stop = written.write_until_exit(lambda: None)
     (number,) = [int(link.name) for link in Path("/proc/self/fd").iterdir() if is_spare_file(link, tmp_path)]
     with open(tmp_path / "of the program", "w") as file:
@@ -92,7 +92,7 @@ def test_files_that_are_not_reports_are_left_out(tmp_path):
         (tmp_path / f"{number}.json").write_text(text)
     (tmp_path / "9.json.new").write_text("half")
 
-    assert read_reports(open_folder(str(tmp_path))) == []
+    assert read_reports(Folder(str(tmp_path))) == []
 
 
 NONE_STARTED = (

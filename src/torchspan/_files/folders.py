@@ -123,8 +123,3 @@ class Folder:
             system.close(opened)
             raise
         return _FolderDescriptor(opened, self.path)
-
-
-def open_folder(path: str) -> Folder:
-    """The folder at a path. Raises OSError if there is none, or if it belongs to another user."""
-    return Folder(path)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from io import FileIO
 from pathlib import Path
 
-from torchspan._files.folders import Folder, open_folder
+from torchspan._files.folders import Folder
 from torchspan._files.opening import system
 
 KEY_SIZE = 32
@@ -44,7 +44,7 @@ def caches() -> Path | None:
 @contextlib.contextmanager
 def private(path: Path) -> Iterator[Folder]:
     """A folder to which only this user may write. Raises UnusableError for another one, OSError for none."""
-    folder = open_folder(os.path.realpath(path))
+    folder = Folder(os.path.realpath(path))
     try:
         if not is_own(folder.status()):
             raise UnusableError("it must belong to this user, and no other user may write to it")

@@ -69,10 +69,10 @@ def _observe_inputs(settings: RunSettings, reports: Folder, process: RunProcess)
 
 def _reports(path: str) -> Folder | None:
     """The folder for reports. None if it does not exist, because `run` has ended, or if it is not this user's."""
-    from torchspan._files.folders import open_folder
+    from torchspan._files.folders import Folder
 
     try:
-        return open_folder(path)
+        return Folder(path)
     except OSError:
         return None
 

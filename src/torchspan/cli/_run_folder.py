@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchspan._files.folders import MARKER, Folder, open_folder
+from torchspan._files.folders import MARKER, Folder
 from torchspan.cli._command import CommandError
 
 _PREFIX = "torchspan-run-"
@@ -49,7 +49,7 @@ def scratch_folder() -> Iterator[Folder]:
 
 def _locked_folder(parent: str) -> Folder:
     while True:
-        folder = open_folder(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        folder = Folder(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         if _is_held(folder.number):
             folder.write(MARKER, _MARK)  # under the lock: no other run takes it for a left one
             return folder
@@ -75,7 +75,7 @@ def _sweep(parent: str) -> None:
     for path in Path(parent).glob(f"{_PREFIX}*"):
         if _NAME.fullmatch(path.name):
             with contextlib.suppress(OSError):
-                folder = open_folder(str(path))
+                folder = Folder(str(path))
                 try:
                     if folder.read(MARKER, len(_MARK) + 1) == _MARK:
                         # Raises while its run lasts, or without locks.
