@@ -2,6 +2,7 @@
 """Wrappers around functions of our own, without a library."""
 
 import pickle
+import sys
 
 import pytest
 
@@ -46,7 +47,12 @@ def test_constants_and_the_description_are_there_at_the_start(wrapping, ended):
         F, Record(phase.COMPILE, start=lambda call: {semconv.IR: call.get("ir")}), lambda module, ir="dynamo": None
     )
     observed("model")
-    assert ended[0].attributes == {"torch.version": "2.14", "torch_tensorrt.ir": "dynamo"}
+    called_at = {
+        semconv.CODE_FILE: __file__,
+        semconv.CODE_LINE: 49,
+        semconv.CODE_FUNCTION: sys._getframe().f_code.co_name,
+    }
+    assert ended[0].attributes == {"torch.version": "2.14", "torch_tensorrt.ir": "dynamo", **called_at}
 
 
 def test_a_nested_call_of_a_collapsing_phase_adds_its_facts_to_the_outer_event(wrapping, ended):

@@ -66,6 +66,18 @@ def test_the_line_of_the_engine_cache_says_why_and_what_would_change_it(line, sp
     assert line(*spans) == f"engine cache: {expected}"
 
 
+@pytest.mark.parametrize(("first", "second"), [(False, True), (True, False)])
+def test_the_cache_is_off_where_the_settings_of_a_builds_own_compilation_say_so(recording, findings, first, second):
+    for number, stores in enumerate((first, second)):
+        names = {s.SETTINGS["cache_built_engines"]: stores, s.SETTINGS["reuse_cached_engines"]: stores}
+        compilation = recording.span(
+            "torch_tensorrt.compile", 100 * number, 100 * number + 90, {s.MODEL_CLASS: "Net", **names}
+        )
+        if not stores:
+            recording.span("tensorrt.build_engine", 100 * number, 100 * number + 50, parent=compilation)
+    assert [line.partition(";")[0] for line in findings()] == ["engine cache: off"]
+
+
 def test_a_miss_says_by_which_setting_an_entry_was_missed(recording, findings):
     root = recording.span("torch_tensorrt.compile", 0, 100)
     outcome = {s.CACHE_RESULT: "miss", s.CACHE_REASON: "other_settings"}

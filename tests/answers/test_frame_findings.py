@@ -281,6 +281,18 @@ def test_ranks_with_the_same_sequence_share_a_line_that_names_them(tmp_path):
     ]
 
 
+def test_the_row_of_what_several_ranks_compiled_names_them(tmp_path):
+    paths = []
+    for rank in (0, 1):
+        recording = Recording(tmp_path / f"{rank}.jsonl", **{s.RANK: rank})
+        recording.span("torch.compile_frame", rank, rank + 1, {**FORWARD, s.FRAME_OUTCOME: "compiled"})
+        paths.append(recording.path)
+    (row,) = answers.read(*paths).answers.compiled
+    assert (row.count, row.outcome) == (2, "compiled, on rank 0, on rank 1")
+    (row,) = answers.read(paths[0]).answers.compiled
+    assert row.outcome == "compiled"
+
+
 def test_where_the_rank_is_not_known_the_process_is_named(tmp_path):
     found = of_processes(tmp_path, ({s.PROCESS_PID: 71}, [size(4, 6)]), ({s.PROCESS_PID: 72}, [{}]))
     assert [each.sentence for each in found] == [

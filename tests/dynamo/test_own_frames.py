@@ -67,6 +67,14 @@ def process(x):
     torch.compile(work, backend="eager")(x)
 
 
+def compiles_inside(x):
+    def work(x):
+        torch._dynamo.graph_break()
+        return torch.compile(torch.nn.Linear(4, 4), backend="eager")(x + 1)
+
+    torch.compile(work, backend="eager")(x)
+
+
 def frames(work):
     """What Dynamo counts of the second one of two runs: at the first one, libraries import what they need."""
     for _ in range(2):
@@ -77,7 +85,7 @@ def frames(work):
     return dict(counters["frames"]), sum(counters["graph_break"].values())
 
 
-@pytest.mark.parametrize("work", [backward, thread, item, process], ids=lambda work: work.__name__)
+@pytest.mark.parametrize("work", [backward, thread, item, process, compiles_inside], ids=lambda work: work.__name__)
 def test_dynamo_counts_the_frames_and_breaks_of_the_bare_program(instrument, work):
     bare = frames(work)
     instrument()

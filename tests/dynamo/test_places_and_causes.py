@@ -179,17 +179,36 @@ def test_a_suppressed_error_says_its_cause(dynamo):
 
 
 # --- what PyTorch's own code calls ------------------------------------------------------------------------------------
-def test_modules_of_a_library_are_rows_by_their_class_and_the_line_that_called_them():
+def rows_of(work):
+    """Name, place and count of what was compiled."""
+    with capture() as trace:
+        work()
+    return {(row.name, row.place, row.count) for row in trace.answers.compiled if row.is_compilation}
+
+
+def test_modules_of_a_library_are_rows_by_their_class_and_the_line_that_called_torch_compile():
     sequential = torch.compile(torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU()), backend="eager")
+    first = step_line() - 1
     linear = torch.nn.Linear(3, 3)
     linear.compile(backend="eager")
-    with capture() as trace:
-        sequential(ONES)
-        first = step_line() - 1
-        linear(ONES)
-        linear(torch.ones(4, 3))
-    rows = {(row.name, row.place, row.count) for row in trace.answers.compiled if row.is_compilation}
-    assert rows == {
+
+    def work():
+        for compiled, size in ((sequential, 2), (linear, 2), (linear, 4)):
+            compiled(torch.ones(size, 3))
+
+    assert rows_of(work) == {
         ("Sequential", f"dynamo/test_places_and_causes.py:{first}", 1),
-        ("Linear", f"dynamo/test_places_and_causes.py:{first + 2}", 2),
+        ("Linear", f"dynamo/test_places_and_causes.py:{first + 3}", 2),
     }
+
+
+def test_a_module_that_was_compiled_unobserved_has_the_line_of_its_first_call(instrument):
+    instrument().uninstrument()
+    linear = torch.compile(torch.nn.Linear(3, 3), backend="eager")
+    instrument()
+
+    def work():
+        linear(ONES)
+
+    first = step_line() - 2
+    assert rows_of(work) == {("Linear", f"dynamo/test_places_and_causes.py:{first}", 1)}

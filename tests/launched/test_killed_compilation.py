@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: RUF001
 # The multiplication sign is part of the expected output.
-"""A program that is killed while it compiles: what hung, where, and who waited for it."""
+"""A program that is killed while it compiles or exports: what hung, where, and who waited for it."""
 
 import os
 import subprocess
@@ -46,11 +46,9 @@ slow(torch.ones(3))
 """
 
 
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory):
-    """The end of a run whose program was killed in a backend, while another thread waited for Dynamo's lock."""
-    folder = tmp_path_factory.mktemp("killed")
-    (folder / "app.py").write_text(PROGRAM)
+def end_of(program, folder):
+    """What the end of a run of the program prints, and what its file shows."""
+    (folder / "app.py").write_text(program)
     base = {name: text for name, text in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_", "COLUMNS"))}
 
     def torchspan(*words):
@@ -66,6 +64,12 @@ def killed(tmp_path_factory):
 
     printed = torchspan("run", "--output", "trace.jsonl", "--", sys.executable, "app.py")
     return SimpleNamespace(err=printed.stderr, shown=torchspan("show", "trace.jsonl").stdout)
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """The end of a run whose program was killed in a backend, while another thread waited for Dynamo's lock."""
+    return end_of(PROGRAM, tmp_path_factory.mktemp("killed"))
 
 
 def test_the_function_whose_compilation_was_killed_has_its_name_file_and_line(killed):
@@ -84,3 +88,23 @@ def test_the_death_report_names_the_function_that_was_compiled_and_who_waited(ki
         "torchspan: SIGKILL in torch.compile_phase backend_compile (torch.compile_frame · slow 0/0 · app.py:18)",
         "torchspan: torch.compile_wait · other for 0/0 · app.py:22 did not end",
     ]
+
+
+EXPORT = """
+import os, signal
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+torch.export.export(Net(), (torch.ones(3),))
+"""
+
+
+def test_an_export_that_was_killed_has_the_line_that_called_it(tmp_path):
+    ended = end_of(EXPORT, tmp_path)
+    (row,) = [row.split("  ") for row in ended.shown.splitlines() if row.startswith("1 ")]
+    assert (row[1].strip(), row[-1]) == ("Net", "did not end, called at app.py:9")
+    (said,) = [text for text in ended.err.splitlines() if text.startswith("torchspan: SIGKILL")]
+    assert said == "torchspan: SIGKILL in torch.export.trace (torch.export · app.py:9 · Net)"

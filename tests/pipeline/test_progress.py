@@ -135,6 +135,9 @@ def test_a_compilation_of_3_seconds_is_reported_at_least_4_times_before_its_span
         "torch_tensorrt.engine.name": "_run_on_acc_0",
         "torch.model.class": "Slow",
         "torch_tensorrt.entry_point": "torch_tensorrt.compile",
+        "code.file.path": "slow_program.py",
+        "code.line.number": 39,
+        "code.function.name": "<module>",
     }
     assert 1 < slow[-1].attributes["torchspan.progress.running_elapsed"] < elapsed[-1]
 
@@ -189,14 +192,21 @@ def test_a_program_killed_2_seconds_into_a_compilation_is_in_the_file_and_in_the
     assert program.returncode == -signal.SIGKILL
     assert sum(span.name == "torchspan.progress" for span in read(str(file)).records) >= 2
     screen, drawn = err[err.index("\ntrace ") :].split("\n\n", 1)
-    assert re.search(r"^1  Slow +\N{MULTIPLICATION SIGN}1 +≥ [\d.]+ m?s  did not end$", screen, re.MULTILINE)
+    assert re.search(
+        r"^1  Slow +\N{MULTIPLICATION SIGN}1 +≥ [\d.]+ m?s  did not end, called at slow_program.py:39$",
+        screen,
+        re.MULTILINE,
+    )
     unfinished = [re.sub(r" *[│└├─█▏▎▍▌▋▊▉ ]+", " ", line) for line in drawn.splitlines() if "≥" in line]
     assert [re.sub(r"[\d.]+ m?s\b", "TIME", line).strip() for line in unfinished] == [
         "torch_tensorrt.compile · Slow did not end ≥ TIME",
         "torch_tensorrt.convert · _run_on_acc_0 ≥ TIME",
         "torch_tensorrt.construct_network did not end ≥ TIME",
     ]
-    assert "torchspan: SIGKILL in torch_tensorrt.construct_network (torch_tensorrt.compile · Slow)\n" in err
+    assert (
+        "torchspan: SIGKILL in torch_tensorrt.construct_network (torch_tensorrt.compile · slow_program.py:39 · Slow)\n"
+        in err
+    )
     assert "torchspan.progress" not in drawn
     assert "├─ torch_tensorrt.trace " in drawn
 

@@ -25,6 +25,13 @@ def test_what_leaves_of_a_message_leaves_unchanged_the_second_time(message):
     assert messages.of_text(message) == message
 
 
+@pytest.mark.parametrize(
+    "message", ["Dynamo does not know how to trace the function `{}`", "Avoid calling `{}` in your code."]
+)
+def test_what_an_object_of_the_program_calls_itself_does_not_leave(message):
+    assert messages.of_text(message.format("wanda")) == message.format("?")
+
+
 def test_the_table_has_at_least_320_rows():
     assert len(message_table.table().rows) >= 320
 

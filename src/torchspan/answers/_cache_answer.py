@@ -11,7 +11,7 @@ from torchspan import phase, semconv
 from torchspan.answers import remedies
 from torchspan.answers._attributes import number, strings
 from torchspan.answers._kinds_of_answer import CacheResult
-from torchspan.answers._wording import settings_of, words
+from torchspan.answers._wording import settings_around, words
 from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import duration, plural
 from torchspan.traces import Node
@@ -163,7 +163,7 @@ def _neighbors(nodes: list[Node]) -> str:
 
 
 def _is_off(nodes: list[Node]) -> bool:
-    """Whether the settings turn the cache off, where no span reports what it did."""
-    settings = settings_of(nodes)
-    requests = [settings.get(semconv.SETTINGS[name]) for name in ("cache_built_engines", "reuse_cached_engines")]
-    return requests == [False, False] and any(node.span.name == phase.BUILD_ENGINE.name for node in nodes)
+    """Whether the settings of a build's own compilation turn the cache off, where no span reports what it did."""
+    builds = [settings_around(node) for node in nodes if node.span.name == phase.BUILD_ENGINE.name]
+    keys = [semconv.SETTINGS[name] for name in ("cache_built_engines", "reuse_cached_engines")]
+    return any([settings.get(key) for key in keys] == [False, False] for settings in builds)

@@ -39,6 +39,8 @@ _NETWORKS = (phase.PARSE, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE)
 _Key = tuple[str, ...]
 _STARTS = frozenset(row.name for row in (*_FRAMES, *_MODELS, *_NETWORKS))
 _NETWORK_NAMES = frozenset(row.name for row in _NETWORKS)
+_CALLED = frozenset(row.name for row in (*_MODELS, *_NETWORKS))
+"""Work whose place is where it was called."""
 _RUNS = frozenset(row.name for row in phase.RUNS)
 _COUNTED = frozenset(
     row.name for row in (phase.COMPILE_FRAME, phase.COMPILE, phase.CONVERT_TO_ENGINE, phase.BUILD_ENGINE)
@@ -97,7 +99,7 @@ class Compiled:
 
     @functools.cached_property
     def outcome(self) -> str:
-        """How it ended, in words, and how often a request may have waited for it."""
+        """How it ended, in words, how often a request may have waited for it, and where, if several processes compiled it."""
         serving = sum(node.span.attributes.get(semconv.WHILE_SERVING) is True for node in self.nodes)
         waits = [f"{serving} while serving" if len(self.nodes) > 1 else "while serving"] if serving else []
         outcomes = list(dict.fromkeys(filter(None, map(_outcome, self.nodes))))
@@ -106,8 +108,9 @@ class Compiled:
         ]
         if rests and len(self._rests) < len(self.nodes):
             outcomes.append(f"{len(rests)} more after breaks")
+        on = _frame_answer.processes(node.span for node in self.nodes) if self.is_compilation else ""
         more = ["…"] if len(outcomes) > _MOST_OUTCOMES else []
-        return ", ".join([*outcomes[:_MOST_OUTCOMES], *more, *waits])
+        return ", ".join(filter(None, [*outcomes[:_MOST_OUTCOMES], *more, *waits, on]))
 
     @functools.cached_property
     def stages(self) -> list[Stage]:
@@ -189,7 +192,8 @@ def _of_trace(trace: Trace) -> Compiled:
 def _outcome(node: Node) -> str:
     attributes = node.span.attributes
     if isinstance(node.span, UnfinishedSpan):
-        return "did not end"
+        place = source_line(attributes) if node.span.name in _CALLED else ""
+        return f"did not end, called at {place}" if place else "did not end"
     if _labels.error(node.span)[0]:
         return "failed"
     outcome = str(attributes.get(semconv.FRAME_OUTCOME) or "")

@@ -65,6 +65,12 @@ def is_resumed(attributes: Attributes) -> bool:
     return _RESUMED.fullmatch(str(attributes.get(semconv.CODE_FUNCTION) or "")) is not None
 
 
+def processes(spans: Iterable[Span]) -> str:
+    """`on rank 0, on rank 1`: the processes of the spans; empty if it is one."""
+    every = dict.fromkeys(map(_process, spans))
+    return _listed(every) if len(every) > 1 else ""
+
+
 def graph_break(attributes: Attributes) -> str:
     """`graph break at model.py:41: Data-dependent branching`, of the attributes of its event."""
     place, inside = source_line(attributes), attributes.get(semconv.GRAPH_BREAK_INSIDE)
@@ -137,6 +143,8 @@ _CAUSE = re.compile(
     re.DOTALL,
 )
 """What follows the first line of PyTorch's message. Its line breaks may have been written out."""
+_REDACTED = re.compile(r" \((?:\w+ )?\?\)")
+"""A bracket of which redaction leaves no value."""
 _SENTENCE = re.compile(r"(?!\?$)[^\n]+?(?:\.`?(?=\s+[A-Z])|$)", re.MULTILINE)
 
 
@@ -460,7 +468,7 @@ def _break(event: Attributes, frame: Attributes) -> Break:
         text += f", so all of {_named(frame)} runs eagerly"
     type_ = str(event.get(semconv.GRAPH_BREAK_TYPE) or "")
     sentence = _SENTENCE.match("" if api else str(event.get(semconv.GRAPH_BREAK_REASON) or ""))
-    explanation, hint = "" if sentence is None else sentence[0], "" if api else _hint(event)
+    explanation, hint = "" if sentence is None else _REDACTED.sub("", sentence[0]), "" if api else _hint(event)
     return Break(
         sentence_pieces=words(f"G{text[1:]}"),
         function=_named(frame),

@@ -290,10 +290,11 @@ def _runs(span: Span) -> list[str]:
     a = span.attributes
     runs = ["first run"] if a.get(semconv.EXECUTE_FIRST) is True or a.get(semconv.RUN_FIRST) is True else []
     runs += filter(None, [device_text(span)])
-    for keys in (row.folded for row in phase.PHASES if row.folded is not None):
-        folded, total, longest = (number(a, key) or 0 for key in keys)
-        if folded:
-            runs.append(f"+ {folded:.0f} runs, {duration(total * 1e9)} in all, longest {duration(longest * 1e9)}")
+    for row in (row for row in phase.PHASES if row.folded is not None):
+        folded, total, longest = (number(a, key) or 0 for key in row.folded or ())
+        if folded:  # a function may call itself: the sum of its calls is not the time in which they ran
+            in_all = "" if row is phase.OBSERVED else f"{duration(total * 1e9)} in all, "
+            runs.append(f"+ {folded:.0f} runs, {in_all}longest {duration(longest * 1e9)}")
     without_room = number(a, semconv.FOLDED)
     if without_room:
         runs.append(f"+ {plural(int(without_room), 'span')} dropped (trace limit)")

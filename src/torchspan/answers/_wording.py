@@ -26,8 +26,3 @@ def settings_around(node: Node | None) -> Attributes:
     while node is not None and node.span.name != phase.COMPILE.name:
         node = node.parent
     return {} if node is None else node.span.attributes
-
-
-def settings_of(nodes: Iterable[Node]) -> dict[str, object]:
-    """The attributes of the first compilation, its settings among them; empty without one."""
-    return next((node.span.attributes for node in nodes if node.span.name == phase.COMPILE.name), {})

@@ -74,15 +74,16 @@ class Drawing:
     operators: Sequence[Span] = ()
 
     @classmethod
-    def of(cls, spans: Iterable[Span], *, newest: bool = False) -> Drawing:
+    def of(cls, spans: Iterable[Span], *, newest: bool = False, encoding: str = "utf-8") -> Drawing:
         """The drawing of spans.
 
         Args:
             newest: Whether only the newest run is drawn, if there is a run.
+            encoding: That of what is drawn.
         """
         every: list[Span] = []
         operators: list[Span] = []
-        for span in printable_spans(spans):
+        for span in printable_spans(spans, encoding):
             (operators if is_operator(span) else every).append(span)
         works = by_run(trees(every))
         runs = [work for work in works if isinstance(work, Run)]

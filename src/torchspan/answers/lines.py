@@ -17,6 +17,10 @@ hieroglyphs. Marks (categories Mn, Mc and Me) are looked up.
 """
 
 
+ASCII = str.maketrans("├└│─█░▏·…\N{MULTIPLICATION SIGN}→≥µ▁▂▃▄▅▆▇", "|`|-#:|-~x>>u.,:;=+*")
+"""What stands for the characters that lines are drawn with, where an encoding lacks one of them. Each is as wide."""
+
+
 class Style(enum.Enum):
     """The role of a piece of a line."""
 
@@ -42,27 +46,38 @@ class Code(str):
     __slots__ = ()
 
 
-def printable(text: str) -> str:
+def printable(text: str, encoding: str = "utf-8") -> str:
     r"""The text with everything written out that could act on a terminal, or that is not seen as a character.
 
     Control characters, escape sequences, line breaks, direction marks, lone surrogates, marks that combine with the
-    character before them and characters without a glyph read `\x1b`, `\u202e`, `\u0301`.
+    character before them and characters without a glyph read `\x1b`, `\u202e`, `\u0301`; so does what the encoding lacks,
+    but for the characters of `ASCII`.
     """
-    if is_printable(text):
+    if is_printable(text, encoding):
         return text
-    return "".join(char if _is_seen(char) else ascii(char)[1:-1] for char in text)
+    return "".join(char if _is_seen(char, encoding) else ascii(char)[1:-1] for char in text)
 
 
-def is_printable(text: str) -> bool:
+def is_printable(text: str, encoding: str = "utf-8") -> bool:
     """Whether `printable` leaves the text as it is."""
-    return text.isprintable() and (text.isascii() or all(map(_is_seen, text)))
+    return text.isprintable() and (text.isascii() or all(_is_seen(char, encoding) for char in text))
+
+
+def can_encode(text: str, encoding: str) -> bool:
+    """Whether the encoding has every character of the text."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_seen(char: str) -> bool:
-    if char.isascii():
+def _is_seen(char: str, encoding: str) -> bool:
+    if char.isascii() or not char.isprintable():
         return char.isprintable()
-    return char.isprintable() and unicodedata.category(char)[0] != "M" and _UNSEEN.match(char) is None
+    is_drawn = unicodedata.category(char)[0] != "M" and _UNSEEN.match(char) is None
+    return is_drawn and (ord(char) in ASCII or can_encode(char, encoding))
 
 
 def cells(text: str) -> int:

@@ -179,7 +179,7 @@ class Conclusion:
         if self.draws and run_span:
             streams.say("")
             terminal = Terminal(sys.stderr)
-            terminal.write(Drawing.of(every).lines(terminal.width))
+            terminal.write(Drawing.of(every, encoding=terminal.encoding).lines(terminal.width))
         reason = ""
         if not any(span.scope == semconv.SCOPE_NAME and span.name != phase.IMPORT.name for span in spans):
             reason = likely_reason(reports, self.environ, self.program, sys.executable)

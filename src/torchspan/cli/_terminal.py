@@ -11,11 +11,10 @@ import os
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from torchspan.answers.lines import Line, Style
+from torchspan.answers.lines import ASCII, Line, Style, can_encode
 
 DEFAULT_WIDTH = 80
 _NARROWEST, _WIDEST = 40, 200
-_ASCII = str.maketrans("├└│─█░▏·…\N{MULTIPLICATION SIGN}→≥µ▁▂▃▄▅▆▇", "|`|-#:|-~x>>u.,:;=+*")
 
 _LOOKS = {
     Style.DIM: "dim",
@@ -29,12 +28,16 @@ _LOOKS = {
 
 
 class Terminal:
-    """Writes lines to a stream, in the stream's encoding, with color where a person looks at it."""
+    """Writes lines to a stream, in the stream's encoding, with color where a person looks at it.
+
+    What the encoding lacks is written out here at the latest. A text that is measured is written out before, with `encoding`.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._console = _console(stream)
-        self._is_ascii = not _can_encode(stream, "├█…")
+        self.encoding = stream.encoding or "utf-8"
+        self._is_ascii = not can_encode("├█…", self.encoding)
         self.width = _width(stream)
 
     def write(self, lines: Iterable[Line]) -> None:
@@ -47,10 +50,9 @@ class Terminal:
         return self._encodable([(text, Style.PLAIN)])[0][0]
 
     def _encodable(self, line: Line) -> Line:
-        encoding = self._stream.encoding or "utf-8"
         if self._is_ascii:
-            line = [(text.translate(_ASCII), style) for text, style in line]
-        return [(text.encode(encoding, "backslashreplace").decode(encoding), style) for text, style in line]
+            line = [(text.translate(ASCII), style) for text, style in line]
+        return [(text.encode(self.encoding, "backslashreplace").decode(self.encoding), style) for text, style in line]
 
     def _write(self, line: Line) -> None:
         if self._console is None:
@@ -72,14 +74,6 @@ def _console(stream: TextIO) -> Any:
         return None
     console = Console(file=stream)
     return console if console.is_terminal and console.color_system is not None else None
-
-
-def _can_encode(stream: TextIO, text: str) -> bool:
-    try:
-        text.encode(stream.encoding or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 def _width(stream: TextIO) -> int:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from torchspan.answers.lines import Line, Style, printable
+from torchspan.answers.lines import Style, printable
 from torchspan.cli._command import CommandError
 from torchspan.cli._redacted_copy import HELP
 from torchspan.cli._terminal import Terminal
@@ -113,6 +113,7 @@ def _write(comparison: Comparison, crossed: Sequence[str], arguments: argparse.N
         print(comparison_markdown(comparison, crossed), end="")
     else:
         terminal = Terminal(sys.stdout)
-        failed: list[Line] = list(flowed_lines(((f"crossed {text}", Style.ERROR) for text in crossed), terminal.width))
-        terminal.write([*failed, *lines(comparison, terminal.width)])
+        failed = ((f"crossed {text}", Style.ERROR) for text in crossed)
+        terminal.write(flowed_lines(failed, terminal.width, terminal.encoding))
+        terminal.write(lines(comparison, terminal.width, terminal.encoding))
     sys.stdout.flush()

@@ -103,9 +103,10 @@ class ShowCommand:
         if not file.records:
             raise CommandError(_nothing(paths, file, "spans"), 2)
         spans = _chosen(file.records, arguments.trace, paths) if arguments.trace else file.records
-        shows_texts = arguments.text or (sys.stdout.isatty() and not (_written(arguments) or arguments.json))
-        spans = list(with_texts(spans)) if shows_texts else spans
-        drawing = Drawing.of(spans, newest=len(paths) == 1 and not (arguments.all or arguments.trace))
+        is_drawn = not (_written(arguments) or arguments.json)
+        spans = list(with_texts(spans)) if arguments.text or (sys.stdout.isatty() and is_drawn) else spans
+        newest = len(paths) == 1 and not (arguments.all or arguments.trace)
+        drawing = Drawing.of(spans, newest=newest, encoding=Terminal(sys.stdout).encoding if is_drawn else "utf-8")
         if arguments.json:
             print(json.dumps(Answers.of(drawing).document(), indent=2))
         else:

@@ -163,8 +163,8 @@ class _WatchedFile:
             print("the run has not written its end, and none of its processes exists any more")
         content = read(self._path)
         spans = [span for span in content.records if Run(span).run_id == self._work.run_id]
-        drawing = Drawing.of(with_texts(spans) if sys.stdout.isatty() else spans)
         terminal = Terminal(sys.stdout)
+        drawing = Drawing.of(with_texts(spans) if sys.stdout.isatty() else spans, encoding=terminal.encoding)
         terminal.write(drawing.lines(terminal.width))
         write_problems(content)
 

@@ -27,17 +27,17 @@ _NOTABLE = 0.02
 _NOTABLE_S = 0.001
 
 
-def lines(comparison: Comparison, width: int) -> Iterator[Line]:
+def lines(comparison: Comparison, width: int, encoding: str = "utf-8") -> Iterator[Line]:
     """The lines of a comparison, at most `width` columns wide."""
-    yield from flowed_lines(sentences(comparison), width)
+    yield from flowed_lines(sentences(comparison), width, encoding)
 
 
-def flowed_lines(texts: Iterable[tuple[str, Style]], width: int) -> Iterator[Line]:
+def flowed_lines(texts: Iterable[tuple[str, Style]], width: int, encoding: str = "utf-8") -> Iterator[Line]:
     """The lines of texts, those that begin with spaces indented as a whole. Nothing in a text acts on a terminal."""
     for sentence, style in texts:
         indent = " " * (len(sentence) - len(sentence.lstrip()))
         text = " ".join(sentence.split())
-        shown = printable(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+        shown = printable(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…", encoding)
         for piece in flowed(words(shown), width - len(indent)):
             yield [(f"{indent}{piece}", style)]
 

@@ -26,8 +26,8 @@ EXCEPTION_MESSAGE = Attribute(
     event="exception",
     kind=ErrorMessage(),
 )
-_HAS_PLACE = (phase.CONSTRUCT_NETWORK, phase.EXPORT)
-"""Work whose failure comes from a place in the program's own code."""
+_HAS_PLACE = (phase.CONSTRUCT_NETWORK, phase.EXPORT, phase.COMPILE, phase.CONVERT_TO_ENGINE, phase.BUILD_ENGINE)
+"""Work that a place in the program's own code calls, or from which its failure comes."""
 
 _OF_FRAMES = (phase.COMPILE_FRAME, phase.COMPILE_BACKWARD, phase.COMPILE_WAIT, phase.RUN_GRAPH, phase.PROGRESS)
 """Work that is a function of the program's."""
@@ -37,8 +37,10 @@ CODE_FUNCTION = Attribute(
     "string",
     "On an `exception` event, the function that raised the exception. On the event of a graph break, the function "
     "that broke the graph. On the span of work that failed, the function of the program in which the cause is, such "
-    "as `forward`. On the span of a frame, or of a run of its graph, the function that is compiled. On the span of a "
-    "wait, the function that its thread is to compile. On the span of an observed function, that function.",
+    "as `forward`. On the span of an export, a compilation by Torch-TensorRT or an engine build that no other work is "
+    "around, the function that called it, unless its failure comes from another one. On the span of a frame, or of a "
+    "run of its graph, the function that is compiled. On the span of a wait, the function that its thread is to "
+    "compile. On the span of an observed function, that function.",
     phase.OBSERVED,
     *_OF_FRAMES,
     *_HAS_PLACE,
@@ -51,9 +53,10 @@ CODE_FILE = Attribute(
     "string",
     "On an `exception` event, the file that raised the exception. On the event of a graph break, the program's file "
     "that broke the graph. On the span of work that failed, the program's file in which the cause is: where the model "
-    "calls the operator that failed. On the span of a frame, or of a run of its graph, the file of the function that "
-    "is compiled. The path is relative to a folder on Python's import path; with `TORCHSPAN_CAPTURE=text` it is "
-    "absolute.",
+    "calls the operator that failed. On the span of an export, a compilation by Torch-TensorRT or an engine build that "
+    "no other work is around, the file that called it, unless its failure comes from another one. On the span of a "
+    "frame, or of a run of its graph, the file of the function that is compiled. The path is relative to a folder on "
+    "Python's import path; with `TORCHSPAN_CAPTURE=text` it is absolute.",
     *_OF_FRAMES,
     *_HAS_PLACE,
     event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),

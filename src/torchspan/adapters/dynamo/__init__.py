@@ -98,6 +98,7 @@ def _hook(
         "dynamo:broke": frames.broke,
         "dynamo:captured": frames.captured,
         "dynamo:generator": frames.refused,
+        "dynamo:wrapped": frames.wrapped,
     }
     for code in _codes_of_events():
         engine.wraps_with(code)

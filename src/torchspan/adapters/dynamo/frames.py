@@ -85,9 +85,13 @@ def _wrapped(code: CodeType, closure: Any) -> Any:
     names = code.co_freevars
     if "fn" not in names or type(closure) is not tuple or len(closure) != len(names):
         return None
-    called = closure[names.index("fn")].cell_contents if code.co_filename.endswith(_WRAPPERS) else None
-    of_module = called.__self__ if type(called) is MethodType else None  # of `module.compile()`
-    return of_module if reading.is_a(of_module, reading.loaded("torch.nn", "Module")) else called
+    return _of_module(closure[names.index("fn")].cell_contents) if code.co_filename.endswith(_WRAPPERS) else None
+
+
+def _of_module(called: Any) -> Any:
+    """What is called; of a module's method, which `module.compile()` gives, the module."""
+    module = called.__self__ if type(called) is MethodType else None
+    return module if reading.is_a(module, reading.loaded("torch.nn", "Module")) else called
 
 
 _WRAPPERS = os.path.join("torch", "_dynamo", "external_utils.py")  # noqa: PTH118 - the end of a path
@@ -334,8 +338,9 @@ class Frames:
         self._interest = engine.registry.interest(COMPILE_PHASE)
         self._forward: ByIdentity[tuple[Any, Mapping[str, Any]]] = ByIdentity()
         """The handle of a frame's event and its function, by the object that represents the compilation."""
-        self._first_calls: ByIdentity[place.StackPlace] = ByIdentity()
-        """Where the program first called something that PyTorch's own code calls for it."""
+        self._compiled_at: ByIdentity[place.StackPlace] = ByIdentity()
+        """Where the program called `torch.compile` for something that PyTorch's own code calls; of what it compiled before, the first
+        call."""
 
     def report(self, call: Call) -> None:
         """Receive a report of Dynamo that `name` begins (`ph` is `B`) or ends (`E`), with `args`."""
@@ -379,6 +384,12 @@ class Frames:
         frame, graph_break = self._innermost(_OpenFrame), frames.graph_break(call)
         if frame is not None and graph_break is not None:
             frame.broke(graph_break)
+
+    def wrapped(self, call: Call) -> None:
+        """Receive what `torch.compile` has been called with, if Dynamo compiles it through a wrapper: `wrap_inline(fn)`."""
+        called_at = place.of_break(())[0]
+        if called_at is not None:
+            self._compiled_at[_of_module(call.get("fn"))] = called_at
 
     def refused(self, call: Call) -> None:
         """Receive the code that Dynamo is about to refuse, if it is a generator's."""
@@ -463,12 +474,12 @@ class Frames:
         return self._begin_current(FRAME, begun, COMPILE_FRAME, facts, observed=observed)
 
     def _function(self, frame: Compiling) -> Mapping[str, Any]:
-        """The function that is compiled; of what PyTorch's own code calls, its name and the line of the program that first called it."""
+        """The function that is compiled; of what PyTorch's own code calls, its name and the line that called `torch.compile`."""
         if frame.wrapped is None:
             return frames.function(frame.code, frame.receiver)
-        called_at = self._first_calls.get(frame.wrapped) or place.of_break(())[0]
+        called_at = self._compiled_at.get(frame.wrapped) or place.of_break(())[0]
         if called_at is not None:
-            self._first_calls[frame.wrapped] = called_at
+            self._compiled_at[frame.wrapped] = called_at
         facts = {} if called_at is None else called_at.facts()
         return {**facts, semconv.CODE_FUNCTION: reading.function_name(frame.wrapped)}
 

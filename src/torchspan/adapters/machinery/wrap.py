@@ -33,6 +33,7 @@ from torchspan.probes import (
     Target,
     signature_of,
 )
+from torchspan.probes.describe import place
 
 Facts = Mapping[str, Any]
 Follow = Callable[[Any, Call, Event | None], None]
@@ -93,6 +94,8 @@ class WrapperFactory:
         facts = {**self.fixed_facts(phase), **self._taken(action.takes), **self._described(target, action.start, call)}
         if getattr(original, "__torchspan_stand_in__", False):
             facts[semconv.STAND_IN] = True
+        called_at = place.of_break(())[0] if self.engine.current is None and phase in semconv.CODE_LINE.on else None
+        facts |= {} if called_at is None else called_at.facts()
         if action.links_to is None:
             return facts, ()
         used = self.engine.guard.call(f"looking at what {target} uses", action.links_to, call)

@@ -84,5 +84,5 @@ class DoctorCommand:
             print(report.document(rows))
         else:
             terminal = Terminal(sys.stdout)
-            terminal.write(report.lines(rows, terminal.width, lists_all=arguments.all))
+            terminal.write(report.lines(rows, terminal.width, terminal.encoding, lists_all=arguments.all))
         return report.exit_status(again)

@@ -55,7 +55,7 @@ def _without(secrets: Secrets, row: Check) -> Check:
     )
 
 
-def lines(rows: Iterable[Check], width: int, *, lists_all: bool) -> Iterator[Line]:
+def lines(rows: Iterable[Check], width: int, encoding: str = "utf-8", *, lists_all: bool) -> Iterator[Line]:
     """State, name, what was found, and what to do.
 
     Args:
@@ -68,7 +68,7 @@ def lines(rows: Iterable[Check], width: int, *, lists_all: bool) -> Iterator[Lin
     for row in rows:
         names[row.state].append(printable(row.name))
         if lists_all or row.state in _NEEDS_A_LOOK or row.name == _send.NAME:
-            yield from _lines_of(row, width)
+            yield from _lines_of(row, width, encoding)
         else:
             others[_kind(row)] += 1
     yield [("", Style.PLAIN)]
@@ -83,11 +83,11 @@ def lines(rows: Iterable[Check], width: int, *, lists_all: bool) -> Iterator[Lin
             yield [(piece, _STYLES[state])]
 
 
-def _lines_of(row: Check, width: int) -> Iterator[Line]:
+def _lines_of(row: Check, width: int, encoding: str) -> Iterator[Line]:
     style = _STYLES[row.state]
     yield [(pad(row.state.value, _INDENT), style), (printable(row.name), Style.STRONG)]
     for text, looks in ((row.summary, style), (row.remedy, Style.PLAIN)):
-        for piece in broken(printable(text), width - _INDENT) if text else ():
+        for piece in broken(printable(text, encoding), width - _INDENT) if text else ():
             yield [(f"{' ' * _INDENT}{piece}", looks)]
 
 

@@ -46,6 +46,11 @@ PROBES: tuple[Probe, ...] = (
         why="the graph of a frame before any backend receives it; what the program declared a black box is one node there",
     ),
     row(
+        target=Function("torch._dynamo.external_utils:wrap_inline"),
+        action=Tap("dynamo:wrapped"),
+        why="where `torch.compile` was called for a module of a library, which has no code of the program that would name its place",
+    ),
+    row(
         target=Lock("torch._dynamo.convert_frame:compile_lock"),
         action=Record(phase.COMPILE_WAIT, around="dynamo:lock"),
         why="the lock under which one thread at a time compiles; Dynamo does not report that others wait for it",
