@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch._inductor.utils
 
+from compile_phases import COMPILE_PHASES, STAGES
 from support.dynamo import clean_dynamo
-from torchspan.answers.compile_phases import COMPILE_PHASES, STAGES
 
 REPORTS = {"dynamo_timed", "chromium_event_timed", "log_event_start", "dynamo_timed_cudagraph"}
 PHASES = {**COMPILE_PHASES, **STAGES}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: RUF001
 # The multiplication sign is part of the expected output.
-"""Lines of the waterfall: spans that share one, engines by their modules, time on the processor."""
+"""Lines of the waterfall: folds, engines by their modules, time on the processor."""
 
 import pytest
 
@@ -19,65 +19,6 @@ def lines(drawn):
         return [line[:53].rstrip() for line in tree]
 
     return lines
-
-
-# --- chains of phases of torch.compile ----------------------------------------------------------------------------------
-def phases(recording, *rest, other_ms=0, **options):
-    """A frame, and inside it phases, each inside the one before; one more next to the last, if it takes time."""
-    parent = recording.span("torch.compile_frame", 0, 1000, {s.CODE_FUNCTION: "forward"})
-    for number, (name, ms) in enumerate(rest):
-        above = parent
-        last = options if number == len(rest) - 1 else {}
-        parent = phase(recording, name, 0, ms, parent=parent, **last)
-    if other_ms:
-        phase(recording, "other", 1000 - other_ms, 1000, parent=above)
-
-
-def phase(recording, name, start_ms, end_ms, **options):
-    attributes = {s.COMPILE_PHASE_NAME: name}
-    return recording.span(f"torch.compile_phase {name}", start_ms, end_ms, attributes, **options)
-
-
-def test_phases_of_which_each_has_all_the_time_of_the_one_around_it_share_a_line(recording, lines):
-    phases(recording, ("first", 900), ("second", 890), ("third", 880))
-    assert lines() == ["torch.compile_frame · forward", "└─ torch.compile_phase first → second → third"]
-
-
-def test_a_phase_with_less_of_the_time_has_a_line_of_its_own(recording, lines):
-    phases(recording, ("first", 900), ("second", 890), ("third", 800))
-    assert lines() == [
-        "torch.compile_frame · forward",
-        "└─ torch.compile_phase first → second",
-        "   └─ third",
-    ]
-
-
-def test_where_another_phase_takes_time_too_the_lines_are_not_shared(recording, lines):
-    phases(recording, ("first", 1000), ("second", 990), other_ms=100)
-    assert lines() == [
-        "torch.compile_frame · forward",
-        "└─ torch.compile_phase first",
-        "   ├─ second",
-        "   └─ other",
-    ]
-
-
-def test_another_short_phase_is_counted_on_the_shared_line(recording, lines):
-    phases(recording, ("first", 1000), ("second", 990), other_ms=5)
-    assert lines() == [
-        "torch.compile_frame · forward",
-        "└─ torch.compile_phase first → second",
-        "      1 shorter span not drawn",
-    ]
-
-
-def test_a_phase_that_failed_has_a_line_of_its_own(recording, lines):
-    phases(recording, ("first", 1000), ("second", 990), error=("RuntimeError", "no luck"))
-    assert lines() == [
-        "torch.compile_frame · forward",
-        "└─ torch.compile_phase first",
-        "   └─ second  RuntimeError: no luck",
-    ]
 
 
 # --- folds ------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ def test_the_line_of_a_frame_names_the_function_and_why_it_was_compiled_again(re
         "   └─ inductor_compile                                ██████             40.0 ms",
         "Own time  compile_frame 40.0 ms 40 %, inductor_compile 40.0 ms 40 %,",
         "          backend_compile 20.0 ms 20 %",
-        "          phases: docs/reference/compile-phases.md",
         "          40 % of this frame is Dynamo itself",
     ]
     assert findings(recording.path) == [

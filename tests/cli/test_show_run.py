@@ -302,7 +302,6 @@ def test_what_compile_workers_did_is_work_and_no_share_of_the_frame(run, show):
         show().partition("Own time")[2]
         == """\
   backend_compile 400 ms 40 %, compile_frame 100 ms 10 %
-          phases: docs/reference/compile-phases.md
           in workers: compile_file 2.40 s in 3 calls
           10 % of this frame is Dynamo itself
 """

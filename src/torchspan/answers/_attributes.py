@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from torchspan import semconv
 from torchspan.traces import Attributes
 
 
@@ -26,6 +27,12 @@ def number(attributes: Attributes, key: str) -> float | None:
     """The attribute as a number from 0 to 2**64; None where it is something else."""
     value = attributes.get(key)
     return value if _is_number(value) else None
+
+
+def process_id(resource: Attributes) -> int | None:
+    """The number of the process that has this resource; None where it is not known."""
+    pid = resource.get(semconv.PROCESS_PID)
+    return pid if isinstance(pid, int) else None
 
 
 def operator(name: str) -> str:

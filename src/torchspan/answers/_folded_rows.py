@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torchspan import semconv
 from torchspan.answers import _labels
@@ -23,8 +23,6 @@ _FINE_NS = 1_000_000
 _FINE_PASS = 0.01  # of all passes of a stage: one below that is folded with its like
 _TIGHTENINGS = ((6, 3, 40), (3, 3, 16), (3, 3, 8), (1, 0, 4))
 """Per attempt: equal siblings that are left alone, the slowest that are shown when there are more, and lines below one span."""
-_NEARLY = 0.95
-"""The share of a span's time from which on the one inside it is nearly as long."""
 
 
 @dataclass
@@ -41,15 +39,10 @@ class Fold:
 
 @dataclass
 class Row:
-    """A line: one node or a fold, and the rows below it; without rows, what is below is counted on the line.
-
-    Args:
-        around: The nodes around it that are nearly as long and share its line, the outermost first.
-    """
+    """A line: one node or a fold, and the rows below it; without rows, what is below is counted on the line."""
 
     item: Node | Fold
     rows: list[Row]
-    around: list[Node] = field(default_factory=list)
 
     @property
     def nodes(self) -> list[Node]:
@@ -59,12 +52,6 @@ class Row:
     def hidden_below(self) -> int:
         """Spans inside those of this line that no line shows."""
         return 0 if self.rows else sum(1 for node in self.nodes for _ in node.below()) - len(self.nodes)
-
-    def hidden_around(self) -> int:
-        """Spans that are neither on this line nor inside its own, but inside those around it."""
-        if not self.around:
-            return 0
-        return sum(1 for _ in self.around[0].below()) - sum(1 for _ in self.nodes[0].below()) - len(self.around)
 
     def depth(self) -> int:
         """Levels of rows below this one."""
@@ -133,25 +120,7 @@ def _rows(nodes: list[Node], limits: _Limits, depth: int) -> list[Row]:
 def _row(drawn: Node | Fold, limits: _Limits, depth: int) -> Row:
     if isinstance(drawn, Fold) or limits.is_fine(drawn):
         return Row(drawn, [])
-    innermost, *others = reversed(_chain(drawn, limits))
-    return Row(innermost, _rows(innermost.children, limits, depth - 1), others[::-1])
-
-
-def _chain(node: Node, limits: _Limits) -> list[Node]:
-    """The node, and those inside it as long as the only one that takes time is a phase of torch.compile that is nearly as long."""
-    chain = [node]
-    while limits.most != _ALL and _is_plain_phase(chain[-1], limits) and chain[-1].children:
-        longest = max(chain[-1].children, key=lambda child: child.span.duration_ns)
-        own_ns, inside_ns = (node.span.duration_ns for node in (chain[-1], longest))
-        others_ns = sum(child.span.duration_ns for child in chain[-1].children) - inside_ns
-        if not _is_plain_phase(longest, limits) or inside_ns < _NEARLY * own_ns or others_ns > (1 - _NEARLY) * own_ns:
-            break
-        chain.append(longest)
-    return chain
-
-
-def _is_plain_phase(node: Node, limits: _Limits) -> bool:
-    return semconv.COMPILE_PHASE_NAME in node.span.attributes and id(node) not in limits.notable
+    return Row(drawn, _rows(drawn.children, limits, depth - 1))
 
 
 def _fold_fine(nodes: list[Node], limits: _Limits, folds: dict[int, Fold]) -> None:

@@ -25,8 +25,6 @@ _OWN_TIME = "Own time  "
 _OPERATORS = "Operators  "
 _LAYERS = "Layers  "
 _STAND_IN = "stand-in"
-_CHAIN = " → "
-"""Between the names of spans that share a line."""
 _LABEL = 24
 
 
@@ -131,17 +129,12 @@ class _Entry:
         if isinstance(row.item, Fold):
             name, subject, facts = _fold_label(row.item), "", _fold_facts(row.item)
         else:
-            name, subject = _labels.label((row.around or [row.item])[0])
-            name = _CHAIN.join(
-                [name, *(_labels.target(node.span) for node in [*row.around[1:], row.item] if row.around)]
-            )
+            name, subject = _labels.label(row.item)
             facts = [*scene.facts(row.item), *_labels.facts(row.item)]
         hidden = row.hidden_below()
         if hidden:
             facts.append(Fact(f"{plural(hidden, 'span')} inside"))
-        if row.hidden_around():
-            facts.append(Fact(f"{plural(row.hidden_around(), 'shorter span')} not drawn"))
-        return cls(name, subject, facts, row.around[:1] or row.nodes)
+        return cls(name, subject, facts, row.nodes)
 
     @property
     def failed(self) -> bool:
@@ -226,7 +219,7 @@ def _short_name(name: str, room: int, whole_room: int) -> str:
     """
     own = _labels.without_library(name)
     forms = [name]
-    if own != name and _CHAIN not in name:
+    if own != name:
         last = own.rpartition(".")[2]
         forms += [f"…{ending}" for ending in (own, last, last.partition(" ")[2]) if ending]
     most = whole_room if room < _LABEL else room

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from torchspan import phase, semconv
+from torchspan.answers._attributes import process_id
 from torchspan.answers._labels import Fact
 from torchspan.answers.units import duration, plural
 from torchspan.traces import Node, Run, Span
@@ -74,8 +75,8 @@ class Scene:
 
 
 def _process(span: Span) -> str:
-    pid = span.resource.get(semconv.PROCESS_PID)
-    return str(pid) if isinstance(pid, int) else ""
+    pid = process_id(span.resource)
+    return "" if pid is None else str(pid)
 
 
 def _thread(span: Span) -> str:

@@ -11,7 +11,6 @@ from torchspan.answers._frame_answer import dynamos_share
 from torchspan.answers._kinds_of_answer import Stage
 from torchspan.answers._labels import SEPARATOR, StepRows
 from torchspan.answers._wording import listed, words
-from torchspan.answers.compile_phases import COMPILE_PHASES
 from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import duration, plural, share
 from torchspan.traces import Node, UnfinishedSpan, at_or_below, length_ns, own_intervals, union
@@ -20,8 +19,6 @@ _WAIT_FOR_WORKERS = "async_compile.wait"
 """PyTorch's name of the phase in which a frame waits for its compile workers (torch/_inductor/async_compile.py)."""
 LARGEST = 3
 """Stages that a line names."""
-_PAGE = "phases: docs/reference/compile-phases.md"
-"""The page with a sentence for each name that torch.compile has for its phases."""
 
 
 def stages(nodes: list[Node]) -> list[Stage]:
@@ -52,12 +49,10 @@ def own_time(nodes: list[Node]) -> Iterator[Paragraph]:
     every = stages(nodes)
     work = [stage for stage in every if not stage.in_workers][:LARGEST]
     in_workers = [stage for stage in every if stage.in_workers][:LARGEST]
-    notes = ["stand-in left out"] if any(node.is_stand_in for node in nodes) else []
-    notes += [_PAGE] if any(stage.name in COMPILE_PHASES for stage in work) else []
     if work:
         yield listed(f"{stage.name} {duration(stage.s * 1e9)} {share(stage.s * 1e9, whole_ns)}" for stage in work)
-    if notes:
-        yield words("; ".join(notes))
+    if any(node.is_stand_in for node in nodes):
+        yield ("stand-in", "left", "out")
     if in_workers:
         calls = (f"{stage.name} {duration(stage.s * 1e9)} in {plural(stage.calls, 'call')}" for stage in in_workers)
         yield ("in workers:", *listed(calls))

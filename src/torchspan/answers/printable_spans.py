@@ -78,17 +78,8 @@ class _PrintableTexts:
         return len(text) <= LONGEST and is_printable(text, self.encoding)
 
     def mapping(self, attributes: Attributes) -> Attributes:
-        for key, value in attributes.items():  # plain loops: this looks at every value of a file
-            if not self.is_text(key) or not self.is_value(value):
-                return {self.text(key): self.value(value) for key, value in attributes.items()}
-        return attributes
-
-    def is_value(self, value: Any) -> bool:
-        if isinstance(value, str):
-            return self.is_text(value)
-        if isinstance(value, list):
-            return all(map(self.is_value, value))
-        return not isinstance(value, dict)
+        written = {self.text(key): self.value(value) for key, value in attributes.items()}
+        return attributes if written == attributes else written
 
     def value(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from torchspan import phase, semconv
 from torchspan.answers import _labels
-from torchspan.answers._attributes import number, strings
+from torchspan.answers._attributes import number, process_id, strings
 from torchspan.answers._fallback_answer import fallbacks
 from torchspan.answers._operator_rows import is_operator
 from torchspan.answers.printable_spans import printable_spans
@@ -52,7 +52,7 @@ class WorkInProgress:
         """Take the next span."""
         if is_operator(span):
             return
-        self.pids.add(_pid(span))
+        self.pids.add(process_id(span.resource))
         self.start_ns = min(self.start_ns or span.start_ns, span.start_ns)
         self._last_ns = max(self._last_ns, span.end_ns)
         self.has_ended |= Run.is_span(span)
@@ -83,11 +83,11 @@ class WorkInProgress:
             now_ns: Nanoseconds since 1970.
             pids: The processes that are known to exist. If there is one, the work of others is over.
         """
-        running = [node for node in self._innermost() if not pids or _pid(node.span) in {None, *pids}]
-        has_several = len({_pid(node.span) for node in running}) > 1
+        running = [node for node in self._innermost() if not pids or process_id(node.span.resource) in {None, *pids}]
+        has_several = len({process_id(node.span.resource) for node in running}) > 1
         lines = []
         for node in running:
-            process = [f"process {_pid(node.span)}"] if has_several else []
+            process = [f"process {process_id(node.span.resource)}"] if has_several else []
             text = ": ".join([*process, *self._engine(node), _path(node)])
             lines.append((duration(max(now_ns - node.span.start_ns, 0)), text))
         if not running and self._last_ns:
@@ -114,11 +114,6 @@ class WorkInProgress:
         key = (above.span.trace_id, above.span.parent_id)
         position, planned = self._converted[key] + 1, self._planned.get(key, 0)
         return [f"engine {position} of {planned:.0f}" if planned >= position else f"engine {position}"]
-
-
-def _pid(span: Span) -> int | None:
-    pid = span.resource.get(semconv.PROCESS_PID)
-    return pid if isinstance(pid, int) else None
 
 
 def _path(node: Node) -> str:

@@ -7,7 +7,7 @@ Source: https://github.com/open-telemetry/opentelemetry-proto
 from __future__ import annotations
 
 import enum
-from typing import Any, NamedTuple
+from collections.abc import Mapping
 
 
 class Part(enum.Enum):
@@ -36,79 +36,47 @@ class Part(enum.Enum):
     OTHER = "other field"
 
 
-class Message(dict[str, Any]):
-    """A message of OTLP: its fields, each with a Part for a text, `Attributes`, `Ids`, `Value` or another message.
-
-    A field that is not here has numbers and booleans.
-    """
-
-
-class Attributes(NamedTuple):
-    """A field that is a list of attributes."""
-
-    part: Part
-
-
-class Ids(NamedTuple):
-    """A field that is the id of a trace or a span, in hexadecimal digits."""
-
-
-class Value(NamedTuple):
-    """A field that is a value of any type, as an attribute's is."""
-
-    part: Part
-
-
-_IDS = {key: Ids() for key in ("traceId", "spanId", "parentSpanId")}
-_RESOURCE = Message(attributes=Attributes(Part.RESOURCE_ATTRIBUTE))
-_SCOPE = Message(name=Part.SCOPE, version=Part.SCOPE_VERSION, attributes=Attributes(Part.SCOPE_ATTRIBUTE))
-_SPAN = Message(
-    **_IDS,
-    traceState=Part.TRACE_STATE,
-    name=Part.NAME,
-    attributes=Attributes(Part.ATTRIBUTE),
-    events=Message(name=Part.EVENT, attributes=Attributes(Part.EVENT_ATTRIBUTE)),
-    links=Message(**_IDS, traceState=Part.TRACE_STATE, attributes=Attributes(Part.LINK_ATTRIBUTE)),
-    status=Message(message=Part.STATUS),
+TEXTS: Mapping[tuple[str, str], Part] = {
+    ("spans", "name"): Part.NAME,
+    ("events", "name"): Part.EVENT,
+    ("status", "message"): Part.STATUS,
+    ("metrics", "name"): Part.METRIC,
+    ("metrics", "description"): Part.METRIC_TEXT,
+    ("metrics", "unit"): Part.UNIT,
+    ("logRecords", "severityText"): Part.LOG_TEXT,
+    ("logRecords", "body"): Part.LOG_TEXT,
+    ("logRecords", "eventName"): Part.LOG_EVENT,
+    ("scope", "name"): Part.SCOPE,
+    ("scope", "version"): Part.SCOPE_VERSION,
+}
+"""Fields with a text, by the message that has them and their own name."""
+ANYWHERE: Mapping[str, Part] = {
+    "schemaUrl": Part.SCHEMA,
+    "traceState": Part.TRACE_STATE,
+    **dict.fromkeys(("traceId", "spanId", "parentSpanId"), Part.ID),
+}
+"""Fields with a text whatever message has them."""
+ATTRIBUTES: Mapping[str, Part] = {
+    "resource": Part.RESOURCE_ATTRIBUTE,
+    "scope": Part.SCOPE_ATTRIBUTE,
+    "spans": Part.ATTRIBUTE,
+    "events": Part.EVENT_ATTRIBUTE,
+    "links": Part.LINK_ATTRIBUTE,
+    "logRecords": Part.LOG_ATTRIBUTE,
+    **dict.fromkeys(("metrics", "dataPoints", "exemplars"), Part.MEASUREMENT_ATTRIBUTE),
+}
+"""Messages with attributes."""
+OF_ATTRIBUTES = frozenset({"attributes", "filteredAttributes", "metadata"})
+"""Their fields that are a list of attributes."""
+SCOPED = frozenset({"scopeSpans", "scopeMetrics", "scopeLogs"})
+"""Messages with a scope."""
+MESSAGES = (
+    SCOPED
+    | ATTRIBUTES.keys()
+    | {"resourceSpans", "resourceMetrics", "resourceLogs", "status"}
+    | {"gauge", "sum", "histogram", "exponentialHistogram", "summary", "positive", "negative", "quantileValues"}
 )
-_MEASUREMENTS = Message(
-    dataPoints=Message(
-        attributes=Attributes(Part.MEASUREMENT_ATTRIBUTE),
-        exemplars=Message(**_IDS, filteredAttributes=Attributes(Part.MEASUREMENT_ATTRIBUTE)),
-        positive=Message(),
-        negative=Message(),
-        quantileValues=Message(),
-    )
-)
-_METRIC = Message(
-    name=Part.METRIC,
-    description=Part.METRIC_TEXT,
-    unit=Part.UNIT,
-    metadata=Attributes(Part.MEASUREMENT_ATTRIBUTE),
-    **dict.fromkeys(("gauge", "sum", "histogram", "exponentialHistogram", "summary"), _MEASUREMENTS),
-)
-_LOG = Message(
-    **_IDS,
-    severityText=Part.LOG_TEXT,
-    eventName=Part.LOG_EVENT,
-    body=Value(Part.LOG_TEXT),
-    attributes=Attributes(Part.LOG_ATTRIBUTE),
-)
-
-
-def _of_resource(kind: str, scoped: str, message: Message) -> tuple[str, Message]:
-    within = Message({"scope": _SCOPE, "schemaUrl": Part.SCHEMA, scoped: message})
-    return f"resource{kind}", Message({"resource": _RESOURCE, "schemaUrl": Part.SCHEMA, f"scope{kind}": within})
-
-
-DOCUMENT = Message(
-    [
-        _of_resource("Spans", "spans", _SPAN),
-        _of_resource("Metrics", "metrics", _METRIC),
-        _of_resource("Logs", "logRecords", _LOG),
-    ]
-)
-"""What a file holds: a request with spans, metrics or log records."""
+"""Fields that are messages."""
 WITHOUT_TEXT = frozenset(
     {
         "startTimeUnixNano",

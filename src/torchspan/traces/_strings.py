@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from torchspan.traces._fields import DOCUMENT, WITHOUT_TEXT, Attributes, Ids, Message, Part, Value
+from torchspan.traces._fields import ANYWHERE, ATTRIBUTES, MESSAGES, OF_ATTRIBUTES, SCOPED, TEXTS, WITHOUT_TEXT, Part
 from torchspan.traces._input import Source, every_document
 from torchspan.traces._otlp import UnreadableError
 from torchspan.traces._read import FileContent
@@ -97,20 +97,18 @@ _ID = re.compile(r"(?:[0-9a-fA-F]{16}){0,2}")
 
 
 def _walk(document: Any) -> Iterator[Found]:
-    pending: list[tuple[Any, Message, str, str]] = [(document, DOCUMENT, "", "")]
+    pending: list[tuple[Any, str, str]] = [(document, "", "")]
     while pending:
-        value, message, within, scope = pending.pop()
+        value, within, scope = pending.pop()
         if isinstance(value, list):
-            pending += [(item, message, within, scope) for item in value]
+            pending += [(item, within, scope) for item in value]
         elif isinstance(value, dict):
-            if "scope" in message:
-                scope = _scope_name(value)
+            scope = _scope_name(value) if within in SCOPED else scope
             for key, item in value.items():
-                kind = message.get(key)
-                if isinstance(kind, Message):
-                    pending.append((item, kind, key, scope))
+                if key in MESSAGES:
+                    pending.append((item, key, scope))
                 else:
-                    yield from _of_field(item, key, kind, scope)
+                    yield from _of_field(item, key, within, scope)
         else:
             yield from _others(value, within, scope)
 
@@ -121,19 +119,14 @@ def _scope_name(value: Mapping[str, Any]) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _of_field(value: Any, name: str, kind: Any, scope: str) -> Iterator[Found]:
-    if isinstance(kind, Part) and isinstance(value, str):
-        if value:
-            yield Place(scope, kind), value
-    elif isinstance(kind, Attributes):
-        yield from _attributes(value, kind.part, scope)
-    elif isinstance(kind, Value):
-        yield from ((Place(scope, kind.part), text) for text in _texts(value))
-    elif isinstance(kind, Ids) and isinstance(value, str):
-        if not _ID.fullmatch(value):
-            yield Place(scope, Part.ID), value
-    else:
+def _of_field(value: Any, name: str, within: str, scope: str) -> Iterator[Found]:
+    part = TEXTS.get((within, name), ANYWHERE.get(name))
+    if name in OF_ATTRIBUTES and within in ATTRIBUTES:
+        yield from _attributes(value, ATTRIBUTES[within], scope)
+    elif part is None:
         yield from _others(value, name, scope)
+    elif part is not Part.ID or not (isinstance(value, str) and _ID.fullmatch(value)):
+        yield from ((Place(scope, part), text) for text in _texts(value) if text)
 
 
 def _attributes(value: Any, part: Part, scope: str) -> Iterator[Found]:
@@ -155,40 +148,31 @@ _OF_NUMBERS = frozenset({"intValue", "doubleValue", "boolValue"})
 _OF_VALUES = _OF_NUMBERS | {"stringValue", "bytesValue", "arrayValue", "kvlistValue", "values", "key", "value"}
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """The strings of an AnyValue, keys of its key-value lists and names of unknown fields among them."""
-    pending: list[tuple[Any, str]] = [(value, "")]
+def _texts(value: Any, *, is_number: bool = False) -> Iterator[str]:
+    """The strings of a value, keys of its key-value lists and names of unknown fields among them.
+
+    Args:
+        value: A value of any type.
+        is_number: Whether it is that of a field for numbers, which may be written as strings.
+    """
+    pending: list[tuple[Any, bool]] = [(value, is_number)]
     while pending:
-        item, name = pending.pop()
+        item, is_number = pending.pop()
         if isinstance(item, str):
-            if name not in _OF_NUMBERS or not _NUMBER.fullmatch(item):
+            if not is_number or not _NUMBER.fullmatch(item):
                 yield item
         elif isinstance(item, list):
-            pending += [(child, name) for child in item]
+            pending += [(child, is_number) for child in item]
         elif isinstance(item, dict):
             for key, child in item.items():
                 if key not in _OF_VALUES:
                     yield key
-                pending.append((child, key))
+                pending.append((child, key in _OF_NUMBERS))
 
 
 def _others(value: Any, field_name: str, scope: str) -> Iterator[Found]:
     """The strings of a field that has none by OTLP's schema, and the name of the field if it is not one of OTLP's."""
-    if value is None:
-        return
-    place = Place(scope, Part.OTHER, field_name)
-    is_known = field_name in WITHOUT_TEXT
-    if not is_known and field_name:
+    place, is_known = Place(scope, Part.OTHER, field_name), field_name in WITHOUT_TEXT
+    if value is not None and field_name and not is_known:
         yield place, None
-    pending = [value]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, str):
-            if not is_known or not _NUMBER.fullmatch(item):
-                yield place, item
-        elif isinstance(item, list):
-            pending += item
-        elif isinstance(item, dict):
-            for key, child in item.items():
-                yield place, key
-                pending.append(child)
+    yield from ((place, text) for text in _texts(value, is_number=is_known))

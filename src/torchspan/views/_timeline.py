@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from torchspan import phase, semconv
+from torchspan.answers._attributes import process_id
 from torchspan.answers.drawing import Drawing, Section
 from torchspan.traces import Attributes, Node, Trace, UnfinishedSpan, trees
 
@@ -126,18 +127,13 @@ def processes(nodes: Iterable[Node]) -> list[Process]:
     result: dict[_ProcessKey, Process] = {}
     for (process, _), members in sorted(by_thread.items(), key=lambda item: _start_ns(item[1])):
         resource = members[0].span.resource
-        row = result.setdefault(process, Process(_pid(resource), _process_name(resource)))
+        row = result.setdefault(process, Process(process_id(resource), _process_name(resource)))
         row.threads.append(Thread(_thread_name(members), _lanes(members)))
     return list(result.values())
 
 
 def _start_ns(nodes: Iterable[Node]) -> int:
     return min(node.span.start_ns for node in nodes)
-
-
-def _pid(resource: Attributes) -> int | None:
-    pid = resource.get(semconv.PROCESS_PID)
-    return pid if isinstance(pid, int) else None
 
 
 def _process_key(resource: Attributes) -> _ProcessKey:
@@ -147,7 +143,7 @@ def _process_key(resource: Attributes) -> _ProcessKey:
 
 def _process_name(resource: Attributes) -> str:
     service = str(resource.get("service.name") or "process").removeprefix("unknown_service:")
-    pid = _pid(resource)
+    pid = process_id(resource)
     return service if pid is None else f"{service} {pid}"
 
 
