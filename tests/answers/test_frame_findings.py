@@ -311,16 +311,6 @@ def test_of_a_function_that_another_thread_compiled_meanwhile_that_is_the_cause(
     assert lines((first,), (second,)) == ["Recompiled in forward: another thread compiled it meanwhile"]
 
 
-def test_a_wait_below_the_same_span_says_that_another_thread_compiled_it(recording, said):
-    request = recording.span("request", 1, 9, scope="app")
-    recording.span("torch.compile_wait", 2, 3, {s.WAIT_IDS: ["0/0"]}, parent=request)
-    facts = {**FORWARD, **again("other", UNEXPECTED), s.COMPILE_ID: "0/1"}
-    recording.span("torch.compile_frame", 3, 4, facts, parent=request)
-    assert [finding.sentence for finding in said().recompiles] == [
-        "Recompiled in forward: another thread compiled it meanwhile"
-    ]
-
-
 def test_what_pytorch_did_not_expect_in_one_thread_is_said_in_its_words(lines):
     second = {**again("other", f"{UNEXPECTED} Please open an issue"), s.COMPILE_ID: "0/1"}
     assert lines(({},), (second,)) == [f"Recompiled in forward: {UNEXPECTED}"]

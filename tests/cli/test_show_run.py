@@ -303,7 +303,7 @@ def test_what_compile_workers_did_is_work_and_no_share_of_the_frame(run, show):
         == """\
   backend_compile 400 ms 40 %, compile_frame 100 ms 10 %
           in workers: compile_file 2.40 s in 3 calls
-          10 % of this frame is Dynamo itself
+          10 % is Dynamo itself, not its backend
 """
     )
 

@@ -241,20 +241,12 @@ def dynamos_share(nodes: Sequence[Node], whole_ns: int) -> Iterator[Paragraph]:
         if id(node) in own and id(node) not in left_out:
             dynamos += node.self_ns()
     if dynamos >= _NOTABLE * whole_ns > 0:
-        yield words(f"{share(dynamos, whole_ns)} of {_whole(nodes)} is Dynamo itself")
+        yield words(f"{share(dynamos, whole_ns)} is Dynamo itself, not its backend")
 
 
 def _is_phase(node: Node) -> bool:
     name = node.span.attributes.get(semconv.COMPILE_PHASE_NAME)
     return name is not None and name != _BACKEND
-
-
-def _whole(nodes: Sequence[Node]) -> str:
-    """What all the time was spent on."""
-    if nodes[0].span.name == phase.COMPILE_FRAME.name:
-        return "this frame"
-    is_again = any(semconv.RECOMPILE_REASON in node.span.attributes for node in nodes)
-    return "this call" if is_again else "the first call"
 
 
 # --- frames -----------------------------------------------------------------------------------------------------
@@ -317,7 +309,7 @@ def _grouped(nodes: Sequence[Node], frames: Sequence[Node], *also: str) -> Itera
     for node in frames:
         frame, process = node.span.attributes, _process(node.span)
         others = [str(frame.get(key) or "") for key in also]
-        guards = _guards(frame, is_shared=_has_waited(node) or len(threads[_code(node.span)]) > 1)
+        guards = _guards(frame, is_shared=len(threads[_code(node.span)]) > 1)
         causes = sorted({_said(_reduced(text), frame) for _, text in guards})
         sequence = _named(frame) if any(_match(_reduced(text)) for _, text in guards) else ""
         kind = str(frame.get(semconv.RECOMPILE_CLASS) or "") if len(causes) == 1 else GuardClass.SEVERAL
@@ -345,13 +337,6 @@ def _process(span: Span) -> str:
 def _code(span: Span) -> tuple[str, str]:
     """What a frame compiles: its process, and Dynamo's number of the code in it."""
     return _process(span), str(span.attributes.get(semconv.COMPILE_ID)).rpartition("/")[0]
-
-
-def _has_waited(node: Node) -> bool:
-    """Whether its thread waited for another one that compiled the same, as far as the span around both shows."""
-    others = [] if node.parent is None else node.parent.children
-    ids = (compile_id for other in others for compile_id in strings(other.span.attributes, semconv.WAIT_IDS))
-    return any(compile_id.rpartition("/")[0] == _code(node.span)[1] for compile_id in ids)
 
 
 def _guards(frame: Attributes, *, is_shared: bool) -> list[tuple[str, str]]:
