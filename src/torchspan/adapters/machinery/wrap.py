@@ -361,15 +361,19 @@ def ignoring(guard: Guard, libraries: tuple[str, ...], wrapper: Any, original: A
     return observed
 
 
+_PLACE = frozenset({semconv.CODE_FILE, semconv.CODE_LINE, semconv.CODE_FUNCTION})
+
+
 def add_facts(event: Event, facts: Facts) -> None:
-    """Add facts that became known later. Facts from the start are kept (the outermost call names the entry point).
+    """Add facts that became known later. Facts from the start are kept (the outermost call names the entry point), but for the place
+    of the call where that of its failure is known.
 
     A fact that is None removes the fact that was added before.
     """
     for key, value in facts.items():
         if value is None:
             event.additions.pop(key, None)
-        elif key not in event.attributes:
+        elif key not in event.attributes or key in _PLACE:
             event.additions[key] = value
 
 
