@@ -12,10 +12,7 @@ from torchspan.cli import doctor
 from torchspan.cli.doctor import _printed as report
 from torchspan.cli.doctor._check import Context
 
-OFFLINE = [
-    f"torchspan.cli.doctor.{module}"
-    for module in ("_packages", "_switches", "_libraries", "_operators_library", "_plugins")
-]
+OFFLINE = [f"torchspan.cli.doctor.{module}" for module in ("_packages", "_switches")]
 """The modules whose checks look at this machine alone."""
 
 

@@ -50,10 +50,7 @@ def test_a_file_takes_the_place_of_the_variables(asked):
 
     assert found["sdk.configuration"][1:3] == (
         State.OK,
-        (
-            f"The SDK is configured by the file {asked.path}: exporters, sampler and id generator, too. OpenTelemetry ignores "
-            "its own variables where the file does not refer to them."
-        ),
+        f"The SDK is configured by the file {asked.path}, and reads the variables that the file refers to alone.",
     )
     assert {"sdk.sampler", "sdk.id_generator"} & {*found} == set()
 
@@ -86,7 +83,9 @@ def test_an_option_that_torchspan_does_not_have_fails_with_the_one_that_was_mean
         (
             WHOLE.replace("detail: passes", "enabled: false"),
             "instrumentation.enabled",
-            "`enabled: false` in the configuration file disables torchspan.",
+            (
+                "`enabled: false` in instrumentation/development.python.torchspan of the configuration file disables torchspan."
+            ),
         ),
     ],
 )
@@ -156,6 +155,17 @@ def test_headers_of_plug_ins_and_lists_are_hidden_too(asked):
     assert found["settings.capture"].summary.startswith("Invalid capture='***' in the configuration file")
     assert found["settings.heartbeat"].summary.startswith("Invalid heartbeat='***' in the configuration file")
     assert "s3cret" not in str(found)
+
+
+def test_headers_that_stand_elsewhere_in_the_file_are_hidden_too(asked):
+    text = WHOLE.replace(
+        "headers:\n              - name: authorization\n                value: s3cret", "headers: *elsewhere"
+    )
+    assert text != WHOLE
+    anchor = "acme: &elsewhere [{name: authorization, value: s3cret}]\n"
+    found = asked(f"{anchor}{text.replace('detail: passes', 'detail: s3cret')}")
+
+    assert found["settings.detail"].summary.startswith("Invalid detail='***' in the configuration file")
 
 
 def test_a_node_that_holds_itself_is_read_once(asked):

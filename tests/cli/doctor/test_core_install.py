@@ -97,8 +97,7 @@ def test_doctor_says_that_nothing_configures_the_sdk_and_names_the_extra(core_in
     assert row == {
         "name": "sdk.configurator",
         "state": "warning",
-        "summary": "No configurator is installed: nothing configures the SDK under `opentelemetry-instrument`, "
-        "unless the program does it.",
+        "summary": "No configurator is installed: under `opentelemetry-instrument`, the program has to configure the SDK.",
         "remedy": "Install OpenTelemetry's own: pip install 'torchspan[auto]'",
         "facts": {},
     }
@@ -111,8 +110,8 @@ def test_what_is_asked_for_and_cannot_work_without_an_extra_fails(core_install):
     assert (found["sdk.configurator"]["state"], found["sdk.configurator"]["summary"]) == (
         "failed",
         (
-            "No configurator is installed: nothing configures the SDK under `opentelemetry-instrument`, and OTEL_CONFIG_FILE, "
-            "OTEL_TRACES_EXPORTER have no effect there."
+            "No configurator is installed: under `opentelemetry-instrument`, the program has to configure the SDK, and "
+            "nothing reads OTEL_CONFIG_FILE, OTEL_TRACES_EXPORTER."
         ),
     )
     assert (found["sdk.configuration"]["state"], found["sdk.configuration"]["summary"]) == (
@@ -141,4 +140,4 @@ def test_without_an_exporter_nothing_is_asked_and_no_test_trace_is_sent(core_ins
         "OTEL_TRACES_EXPORTER names otlp_proto_grpc, which is not installed; OpenTelemetry then sets up no signal at all.",
     )
     assert "endpoints.traces" not in said
-    assert said["send"] == ("failed", "No test trace was sent: nothing sets a tracer provider.")
+    assert said["send"] == ("failed", "The test trace was not delivered: nothing sets a tracer provider.")

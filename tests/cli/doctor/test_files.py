@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from torchspan.cli.doctor import _span_files as files
+from torchspan.cli.doctor import _exporters as files
 from torchspan.cli.doctor._check import Context, State
 
 OWN = {"OTEL_TRACES_EXPORTER": "torchspan_file"}

@@ -8,8 +8,7 @@ from pathlib import Path
 from torchspan.cli.doctor import _printed as report
 from torchspan.cli.doctor._check import Context, State
 from torchspan.cli.doctor._endpoints import reachable
-from torchspan.cli.doctor._exporters import loadable
-from torchspan.cli.doctor._span_files import writable
+from torchspan.cli.doctor._exporters import installed, writable
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "doctor.md").read_text(encoding="utf-8")
 
@@ -26,7 +25,7 @@ def test_every_row_is_described_on_the_page(rows):
 
 
 def test_every_row_about_where_traces_go_is_described_on_the_page(tmp_path):
-    checks = (loadable, reachable, writable)
+    checks = (installed, reachable, writable)
     contexts = [
         Context({"OTEL_TRACES_EXPORTER": "torchspan_file", "OTEL_SDK_DISABLED": "true"}),
         Context({"OTEL_CONFIG_FILE": str(tmp_path / "none.yaml")}),

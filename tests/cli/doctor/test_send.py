@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from support.hostile_endpoints import Authority, Endpoint, GrpcEndpoint, http
 from support.receiver import GrpcReceiver, Receiver
 from support.span_file import read
 from torchspan import cli
-from torchspan.cli.doctor import _send as send
+from torchspan.cli.doctor import _endpoints as endpoints
 from torchspan.cli.doctor._check import Context, State
 
 HTTP = {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
@@ -33,12 +34,12 @@ def row(*settings, limit_s=120.0, port=None):
         environment.update(each)
     if port is not None:
         environment[TO] = f"http://127.0.0.1:{port}"
-    (found,) = send.sent(Context(environment, send=True), limit_s)
+    (found,) = endpoints.sent(Context(environment, send=True), limit_s)
     return found
 
 
 def test_without_the_option_nothing_is_sent():
-    assert list(send.sent(Context({}))) == []
+    assert list(endpoints.sent(Context({}))) == []
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_of_a_bad_configuration_file_the_place_is_said_and_no_value(tmp_path, te
     (tmp_path / "otel.yaml").write_text(f'file_format: "1.0"\n{text}\n')
     found = row({"OTEL_CONFIG_FILE": str(tmp_path / "otel.yaml")})
     assert found.state is State.FAILED
-    assert found.summary == f"No test trace was sent: OpenTelemetry's set-up failed: ConfigurationError: {where}."
+    assert found.summary == f"The test trace was not delivered: ConfigurationError: {where}."
     assert "s3cret" not in str(found)
 
 
@@ -91,22 +92,31 @@ def test_the_command_sends_with_the_variables_of_the_process(monkeypatch, capfd)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", [HTTP, GRPC], ids=["http", "grpc"])
-def test_a_refusal_is_reported_and_nothing_of_its_text_is_printed(protocol):
+def test_a_refusal_is_said_as_the_exporter_says_it_without_a_credential(protocol):
     headers = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20t0ken-89"}
-    refusing = (
-        http("401 Unauthorized", b"no key t0ken-89 here", content_type="text/plain")
-        if protocol is HTTP
-        else GrpcEndpoint("UNAUTHENTICATED", "no key t0ken-89 here")
-    )
+    refusing = http("401 no key t0ken-89") if protocol is HTTP else GrpcEndpoint("UNAUTHENTICATED", "no key t0ken-89")
     with refusing as endpoint:
         found = row(protocol, headers, port=endpoint.port)
 
-    said = "HTTP 401" if protocol is HTTP else "gRPC UNAUTHENTICATED"
     assert found.state is State.FAILED
-    assert found.summary == (
-        f"The test trace {found.facts['trace_id']} was not delivered: {said}: it does not accept the credentials."
-    )
+    assert ("401" if protocol is HTTP else "UNAUTHENTICATED") in found.summary
+    assert "no key ***" in found.summary
     assert "t0ken-89" not in str(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exporter", ["otlp_http", "otlp_grpc"])
+def test_no_credential_of_a_configuration_file_is_shown_where_the_exporter_repeats_it(exporter, tmp_path):
+    address = f"127.0.0.1:{hostile.closed_port()}"
+    headers = 'headers: [{name: authorization, value: "s3cret\\nof the file"}]'
+    made = f'{exporter}: {{endpoint: "http://jane:passw0rd@{address}", {headers}}}'
+    text = f'file_format: "1.0"\ntracer_provider: {{processors: [{{simple: {{exporter: {{{made}}}}}}}]}}\n'
+    (tmp_path / "otel.yaml").write_text(text)
+    found = row({"OTEL_CONFIG_FILE": str(tmp_path / "otel.yaml")})
+
+    assert found.state is State.FAILED
+    assert re.search("header value|metadata", found.summary)
+    assert [part for part in ("jane", "passw0rd", "s3cret", "of the file") if part in str(found)] == []
 
 
 def test_one_exporter_that_delivers_does_not_hide_another_one_that_does_not(tmp_path):
@@ -120,7 +130,7 @@ def test_one_exporter_that_delivers_does_not_hide_another_one_that_does_not(tmp_
         found = row({"OTEL_CONFIG_FILE": str(file)})
 
     assert found.state is State.FAILED
-    assert found.summary.endswith("was not delivered: no program listens on that port.")
+    assert re.search("was not delivered: .*Connection refused", found.summary)
 
 
 @pytest.mark.slow
@@ -128,7 +138,7 @@ def test_a_closed_port_is_reported_as_such():
     found = row(HTTP, {"OTEL_EXPORTER_OTLP_TIMEOUT": "3"}, port=hostile.closed_port())
 
     assert found.state is State.FAILED
-    assert "was not delivered: no program listens on that port" in found.summary
+    assert re.search("was not delivered: .*Connection refused", found.summary)
 
 
 @pytest.mark.slow
@@ -148,7 +158,7 @@ def test_an_exporter_without_time_for_a_second_attempt_has_not_delivered():
         found = row(HTTP, {"OTEL_EXPORTER_OTLP_TIMEOUT": "0.5"}, port=endpoint.port)
 
     assert found.state is State.FAILED
-    assert found.summary.endswith("was not delivered: it does not answer.")
+    assert "was not delivered: " in found.summary
 
 
 @pytest.mark.slow
@@ -156,7 +166,7 @@ def test_an_endpoint_that_hangs_is_given_up_at_the_limit():
     with Endpoint(hangs=True) as endpoint:
         found = row(HTTP, {"OTEL_EXPORTER_OTLP_TIMEOUT": "600"}, port=endpoint.port, limit_s=3.0)
 
-    assert (found.state, found.summary) == (State.FAILED, "The test trace was not delivered within 3 s.")
+    assert (found.state, found.summary) == (State.FAILED, "The test trace was not delivered: no result within 3 s.")
 
 
 def test_a_configuration_file_is_the_configuration(tmp_path):
@@ -187,7 +197,7 @@ def test_a_sampler_that_drops_everything_is_reported():
 
     assert (found.state, found.summary) == (
         State.FAILED,
-        "No test trace was sent: the sampler dropped 10000 of 10000.",
+        "The test trace was not delivered: the sampler dropped 10000 of 10000.",
     )
     assert receiver.requests == 0
 
@@ -196,8 +206,7 @@ def test_a_sampler_that_drops_everything_is_reported():
 def test_a_disabled_sdk_is_reported():
     found = row({"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "console"})
 
-    assert found.summary == "No test trace was sent: the tracer for torchspan is disabled."
-    assert found.remedy == "See sdk.enabled, and OTEL_PYTHON_TRACER_CONFIGURATOR."
+    assert found.summary == "The test trace was not delivered: the tracer for torchspan is disabled."
 
 
 @pytest.mark.slow
@@ -215,23 +224,25 @@ def test_a_set_up_that_fails_is_reported_with_its_reason():
 
     assert found.state is State.FAILED
     assert found.summary == (
-        "No test trace was sent: OpenTelemetry's set-up failed: "
+        "The test trace was not delivered: "
         "RuntimeError: Requested component 'otpl' not found in entry point 'opentelemetry_traces_exporter'."
     )
 
 
 @pytest.mark.slow
-def test_a_provider_without_exporters_is_reported():
-    found = row({"OTEL_TRACES_EXPORTER": "none"})
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "no exporter got it"),
+        ("log_level: info", "nothing sets a tracer provider"),
+    ],
+    ids=["variables", "file"],
+)
+def test_without_an_exporter_of_traces_nothing_is_delivered(text, why, tmp_path):
+    (tmp_path / "otel.yaml").write_text(f'file_format: "1.0"\n{text}\n')
+    found = row({"OTEL_TRACES_EXPORTER": "none"} if text is None else {"OTEL_CONFIG_FILE": str(tmp_path / "otel.yaml")})
 
-    assert (found.state, found.summary) == (State.FAILED, "No test trace was sent: there is no exporter of traces.")
-
-
-def test_a_configuration_file_without_an_exporter_of_traces_is_reported(tmp_path):
-    (tmp_path / "otel.yaml").write_text('file_format: "1.0"\nlog_level: info\n')
-    found = row({"OTEL_CONFIG_FILE": str(tmp_path / "otel.yaml")})
-
-    assert (found.state, found.summary) == (State.FAILED, "No test trace was sent: there is no exporter of traces.")
+    assert (found.state, found.summary) == (State.FAILED, f"The test trace was not delivered: {why}.")
 
 
 def test_a_plug_in_of_a_configuration_file_that_no_package_brings_is_reported(tmp_path):
@@ -282,4 +293,5 @@ def test_a_process_that_dies_before_it_says_anything_is_reported(tmp_path):
     found = row({"PYTHONPATH": str(tmp_path)})
 
     assert found.state is State.FAILED
-    assert found.summary.startswith("The process that was to send the test trace ended with status 3 ")
+    why = "the process ended with status 3 before it reported a result"
+    assert found.summary == f"The test trace was not delivered: {why}."

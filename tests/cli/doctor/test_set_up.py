@@ -9,7 +9,6 @@ from support.hostile_endpoints import http
 from support.receiver import Receiver
 from torchspan.cli.doctor import _endpoints as endpoints
 from torchspan.cli.doctor import _printed as report
-from torchspan.cli.doctor import _send as send
 from torchspan.cli.doctor._check import Context, State
 
 HTTP = {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_TIMEOUT": "60"}
@@ -45,11 +44,11 @@ def test_a_set_up_that_warns_of_nothing_is_ok():
 def test_a_set_up_that_fails_has_its_cause_and_no_test_trace_is_sent(variables, cause):
     with Receiver() as receiver:
         here = context(receiver.url, **variables)
-        found, sent = row(endpoints.set_up, here), row(send.sent, here)
+        found, sent = row(endpoints.set_up, here), row(endpoints.sent, here)
     assert (found.state, found.summary) == (State.FAILED, f"OpenTelemetry's set-up fails: {cause}.")
     assert (sent.state, sent.summary) == (
         State.FAILED,
-        f"No test trace was sent: OpenTelemetry's set-up failed: {cause}.",
+        f"The test trace was not delivered: {cause}.",
     )
     assert receiver.requests == 0
 
@@ -64,6 +63,8 @@ def test_each_value_that_the_sdk_warns_of_is_shown_and_no_credential():
             OTEL_RESOURCE_ATTRIBUTES="team",
             OTEL_EXPERIMENTAL_RESOURCE_DETECTORS="xyz",
             OTEL_EXPORTER_OTLP_COMPRESSION="zstd",
+            OTEL_TRACES_SAMPLER="traceidratio",
+            OTEL_TRACES_SAMPLER_ARG="ten",
         ),
     )
     assert found.state is State.WARNING
@@ -74,6 +75,7 @@ def test_each_value_that_the_sdk_warns_of_is_shown_and_no_credential():
         "Invalid key value resource attribute pair team",
         "Failed to load resource detector 'xyz'",
         "Unsupported compression type: zstd",
+        "Could not convert TRACES_SAMPLER_ARG to float",
     ):
         assert said in found.summary
     assert "t0ken-89" not in str(found)
@@ -95,52 +97,51 @@ def test_what_the_sdk_warns_of_is_not_taken_for_an_answer(variables):
     with Receiver() as receiver:
         here = context(receiver.url, **variables)
         answers = [each.facts["answer"] for each in endpoints.reachable(here)]
-        sent = row(send.sent, here)
+        sent = row(endpoints.sent, here)
         spans = receiver.spans()
     assert answers == ["accepted"] * 3
     assert (sent.state, [span.trace_id for span in spans]) == (State.OK, [sent.facts["trace_id"]])
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "answer", "text"),
+    ("endpoint", "text"),
     [
         (
             lambda: http("307 Temporary Redirect", Location="http://127.0.0.1:9/v1/traces"),
-            "http 307",
-            "HTTP 307: it redirects, which exporters do not follow",
+            "HTTP 307, a redirection, which exporters do not follow",
         ),
         (
             lambda: http("200 OK", b"<html>Sign in</html>", content_type="text/html"),
-            "no otlp",
-            "it answers with a page or a text, not as OTLP does",
+            "HTTP 200 with text/html, which is no answer of OTLP",
         ),
     ],
     ids=["redirects", "page"],
 )
-def test_an_answer_that_takes_nothing_is_not_a_delivery(endpoint, answer, text):
+def test_an_answer_that_takes_nothing_is_not_a_delivery(endpoint, text):
     with endpoint() as served:
         here = context(f"http://127.0.0.1:{served.port}", OTEL_METRICS_EXPORTER="none", OTEL_LOGS_EXPORTER="none")
-        asked, sent = row(endpoints.reachable, here), row(send.sent, here)
-    assert asked.facts["answer"] == answer
-    assert (sent.state, sent.summary) == (
+        asked, sent = row(endpoints.reachable, here), row(endpoints.sent, here)
+    assert asked.facts["answer"] == text
+    assert (sent.state, sent.summary) == (State.FAILED, f"The test trace was not delivered: {text}.")
+
+
+def test_a_set_up_that_cannot_be_tried_is_a_failure(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import os; os._exit(3)")
+    found = row(endpoints.set_up, context(PYTHONPATH=str(tmp_path)))
+    assert (found.state, found.summary) == (
         State.FAILED,
-        f"The test trace {sent.facts['trace_id']} was not delivered: {text}.",
+        "OpenTelemetry's set-up fails: the process ended with status 3 before it reported a result.",
     )
 
 
-@pytest.mark.parametrize(
-    ("variables", "remedy"),
-    [
-        ({f"{PREFIX}_TRACES_PROTOCOL": "grpc"}, f"Set {PREFIX}_TRACES_PROTOCOL=http/protobuf, "),
-        ({f"{PREFIX}_PROTOCOL": "grpc"}, f"Set {PREFIX}_PROTOCOL=http/protobuf, "),
-        ({"OTEL_TRACES_EXPORTER": "otlp_proto_grpc"}, "Set OTEL_TRACES_EXPORTER=otlp_proto_http, "),
-    ],
-    ids=["signal", "all", "exporter"],
-)
-def test_the_remedy_names_the_variable_that_decides_and_following_it_helps(variables, remedy):
-    quiet = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
-    with Receiver() as receiver:
-        wrong = row(endpoints.reachable, context(receiver.url, **quiet, **variables))
-        assert wrong.remedy.startswith(remedy)
-        name, _, value = remedy.removeprefix("Set ").removesuffix(", ").partition("=")
-        assert row(endpoints.reachable, context(receiver.url, **{**quiet, **variables, name: value})).state is State.OK
+def test_an_exporter_that_cannot_be_imported_is_a_failure_of_the_set_up_with_its_reason(tmp_path, monkeypatch):
+    metadata = tmp_path / "broken-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[opentelemetry_traces_exporter]\nbroken = no_such_module:Exporter\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = row(endpoints.set_up, context(OTEL_TRACES_EXPORTER="broken", PYTHONPATH=str(tmp_path)))
+    assert (found.state, found.summary) == (
+        State.FAILED,
+        "OpenTelemetry's set-up fails: ModuleNotFoundError: No module named 'no_such_module'.",
+    )

@@ -30,21 +30,6 @@ from torchspan.cli.doctor._check import State
             "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=* disables torchspan.",
         ),
         (
-            {"OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED": "true"},
-            "sdk.internal_metrics",
-            State.OK,
-            "OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED=true: the SDK counts the spans that a full queue or an exporter loses.",
-        ),
-        (
-            {},
-            "sdk.internal_metrics",
-            State.NOTE,
-            (
-                "OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED is not `true`: spans that a full queue or an exporter loses are not "
-                "counted."
-            ),
-        ),
-        (
             {},
             "sdk.configuration",
             State.OK,

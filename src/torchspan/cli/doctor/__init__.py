@@ -18,17 +18,7 @@ if TYPE_CHECKING:
 
 def checks() -> tuple[CheckFunction, ...]:
     """Every check, in the order of their rows: what is missing comes first."""
-    from torchspan.cli.doctor import (
-        _endpoints,
-        _exporters,
-        _libraries,
-        _operators_library,
-        _packages,
-        _plugins,
-        _send,
-        _span_files,
-        _switches,
-    )
+    from torchspan.cli.doctor import _endpoints, _exporters, _packages, _switches
 
     return (
         _packages.sdk,
@@ -36,21 +26,20 @@ def checks() -> tuple[CheckFunction, ...]:
         _switches.instrumentation,
         _switches.disabled,
         _switches.file,
-        _switches.internal_metrics,
-        _libraries.python,
-        _libraries.libraries,
-        _libraries.torch_compile,
-        _operators_library.operators,
-        _plugins.sampler,
-        _plugins.id_generator,
+        _packages.python,
+        _packages.libraries,
+        _packages.torch_compile,
+        _packages.operators,
+        _switches.sampler,
+        _switches.id_generator,
         _switches.settings,
         _switches.unknown,
-        _exporters.loadable,
+        _exporters.installed,
         _endpoints.set_up,
         _endpoints.reachable,
-        _span_files.writable,
+        _exporters.writable,
         _packages.ddtrace,
-        _send.sent,
+        _endpoints.sent,
     )
 
 

@@ -10,6 +10,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from torchspan.cli.doctor._configuration import ConfigurationFile, configuration_file
+from torchspan.cli.doctor._secrets import Secrets
+
+OTLP = "OTEL_EXPORTER_OTLP"
+"""What the variables of OTLP exporters begin with."""
 
 
 class State(enum.Enum):
@@ -60,12 +64,28 @@ class Context:
         """
         return configuration_file(self.environment)
 
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """What the file says to torchspan's instrumentor: settings, and `enabled`."""
+        node = self.file and self.file.node("instrumentation_development", "python", "torchspan")
+        return dict(node) if isinstance(node, Mapping) else {}
+
+    @cached_property
+    def secrets(self) -> Secrets:
+        """The credentials that no row may have."""
+        return Secrets(self.environment, self.file and self.file.configuration)
+
     def variable(self, name: str) -> str:
         """The value of an environment variable without the blanks around it, empty where it is not set.
 
         OpenTelemetry takes an empty value for none.
         """
         return self.environment.get(name, "").strip()
+
+    def for_signal(self, name: str, signal: str) -> tuple[str, str]:
+        """The value of a variable of OTLP exporters, that of the signal first, and which one it is."""
+        variables = (f"{OTLP}_{signal.upper()}_{name}", f"{OTLP}_{name}")
+        return next(((value, variable) for variable in variables if (value := self.variable(variable))), ("", ""))
 
 
 CheckFunction = Callable[[Context], Iterable[Check]]

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 
 from torchspan import _config_file
@@ -36,11 +35,6 @@ class ConfigurationFile(NamedTuple):
             node = node.get(name) if isinstance(node, Mapping) else getattr(node, name, None)
         return node
 
-    def options(self) -> dict[str, Any] | None:
-        """What the file says to torchspan's instrumentor; None where it does not name it."""
-        node = self.node("instrumentation_development", "python", "torchspan")
-        return dict(node) if isinstance(node, Mapping) else None
-
 
 def configuration_file(environment: Mapping[str, str]) -> ConfigurationFile | None:
     """The file that the environment names; None where it is not set. Raises nothing."""
@@ -50,51 +44,37 @@ def configuration_file(environment: Mapping[str, str]) -> ConfigurationFile | No
     missing = _config_file.missing_package(environment)
     if missing is not None:
         return ConfigurationFile(path, problem=f"{missing}: {LOST}", remedy="Install it: pip install 'torchspan[auto]'")
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # the loader logs what it raises, with values of the file
     try:
         from opentelemetry.configuration import load_config_file
 
-        with silence():  # the loader logs what it raises, with values of the file
-            return ConfigurationFile(path, load_config_file(path))
+        return ConfigurationFile(path, load_config_file(path))
     except Exception as error:
         problem = f"{VARIABLE}={path} cannot be used ({_config_file.reason(error)}): {LOST}"
         return ConfigurationFile(path, problem=problem, remedy="Correct the file, or unset the variable.")
-
-
-@contextlib.contextmanager
-def silence() -> Iterator[None]:
-    """What a library logs while it is looked at has no place between the rows."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
     finally:
         logging.disable(before)
 
 
-def headers(model: Any) -> Iterator[str]:
-    """The headers that a configuration gives to its exporters, those of plug-ins too, as `name=value`."""
-    waiting, seen = [model], set()
+def named_texts(configuration: Any, names: Container[str]) -> Iterator[tuple[str, str]]:
+    """Each value at or below a node with one of these names, plug-ins' too, with that name. The names of a list's headers are left out."""
+    waiting, seen = [("", configuration)], set()
     while waiting:
-        node = waiting.pop()
-        if id(node) in seen:  # YAML can say that a node holds itself
-            continue
-        seen.add(id(node))
+        kind, node = waiting.pop()
         members = _members(node)
-        if isinstance(members.get("headers_list"), str):
-            yield members["headers_list"]
-        headers = members.get("headers")
-        if isinstance(headers, Mapping):
-            yield from (f"{name}={value}" for name, value in headers.items())
-        for member in map(_members, headers) if isinstance(headers, list) else ():
-            yield f"{member.get('name')}={member.get('value')}"
-        waiting.extend(node if isinstance(node, (list, tuple)) else members.values())
+        if members is None:
+            if kind:
+                yield kind, str(node)
+        elif (kind, id(node)) not in seen:  # YAML can say that a node holds itself
+            seen.add((kind, id(node)))
+            waiting += [(key if key in names else kind, each) for key, each in members if not (kind and key == "name")]
 
 
-def _members(node: Any) -> Mapping[str, Any]:
-    """The parts of a node by their names, those that OpenTelemetry's schema does not have included."""
-    if isinstance(node, Mapping):
-        return node
-    if not is_dataclass(node) or isinstance(node, type):
-        return {}
-    members = {field.name: getattr(node, field.name) for field in fields(node)}
-    return {**getattr(node, "additional_properties", {}), **members}
+def _members(node: Any) -> Iterable[tuple[str, Any]] | None:
+    """The parts of a node by their names, those that OpenTelemetry's schema does not have included; None for a value."""
+    if isinstance(node, (list, tuple)):
+        return [("", each) for each in node]
+    if is_dataclass(node) and not isinstance(node, type):
+        return vars(node).items()
+    return node.items() if isinstance(node, Mapping) else None

@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exporters that a program started here would get, and whether they can be loaded."""
+"""The exporters that a program started here would get: whether they are installed, and whether the file of one can be written."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator
-from importlib.metadata import entry_points
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchspan._launched.configured import PROTOCOLS
+from torchspan._settings import value_of
+from torchspan.cli import _output as output
 from torchspan.cli.doctor._check import Check, Context, State
-from torchspan.cli.doctor._configuration import silence
+from torchspan.cli.doctor._packages import plugins
+from torchspan.environment_variables import TORCHSPAN_FILE
+from torchspan.sdk import _path
 
 SIGNALS = ("traces", "metrics", "logs")
-PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
 GRPC, HTTP = "otlp_proto_grpc", "otlp_proto_http"
-_DISTRO = "OTEL_PYTHON_DISTRO"
 _DEFAULT_DISTRO = "opentelemetry.distro:OpenTelemetryDistro"
+"""It exports all signals by `otlp` where nothing is said."""
 _PUBLISHED = (GRPC, HTTP, "otlp_json_file", "otlp_json_http", "prometheus", "zipkin")
 """Exporters that OpenTelemetry publishes in a package of the same name."""
 
@@ -34,101 +35,71 @@ class Exporter(NamedTuple):
     name: str
     source: str
 
-
-class UnknownExportersError(Exception):
-    """Which exporters a signal has cannot be said. The message says why and what to do; two sentences."""
+    def is_installed(self) -> bool:
+        """Whether a package has the entry point. Whether it can be imported, the row of the set-up says."""
+        return bool(plugins(f"opentelemetry_{self.signal}_exporter", self.name))
 
 
 def exporters(signal: str, context: Context) -> list[Exporter]:
-    """The exporters of a signal, as OpenTelemetry's configurator chooses them by variables. Raises UnknownExportersError."""
-    variable = f"OTEL_{signal.upper()}_EXPORTER"
-    names = context.variable(variable)
-    source = variable
-    if not names and _has_default_distro(context):
+    """The exporters of a signal, as OpenTelemetry's configurator chooses them by variables. Those of a file are left to `--send`.
+
+    A protocol that OpenTelemetry's SDK for Python does not have stands in brackets.
+    """
+    source = f"OTEL_{signal.upper()}_EXPORTER"
+    names = context.variable(source)
+    distros = plugins("opentelemetry_distro", context.variable("OTEL_PYTHON_DISTRO") or None)
+    if not names and distros and distros[0].value == _DEFAULT_DISTRO:
         names, source = "otlp", ""
-    if not names or names.lower() == "none":
+    if context.file is not None or not names or names.lower() == "none":
         return []
-    return [Exporter(signal, _entry_point(name.strip(), signal, context), source) for name in names.split(",")]
+    protocol = context.for_signal("PROTOCOL", signal)[0] or "grpc"
+    points = {"otlp": PROTOCOLS.get(protocol, f"otlp ({protocol})")}
+    return [Exporter(signal, points.get(name.strip(), name.strip()), source) for name in names.split(",")]
 
 
-def known_exporters(context: Context, *signals: str) -> Iterator[Exporter]:
-    """The exporters of these signals. Those that cannot be said have a row of `loadable`, those of a file are left to `--send`."""
-    for signal in signals if context.file is None else ():
-        with contextlib.suppress(UnknownExportersError):
-            yield from exporters(signal, context)
-
-
-def _has_default_distro(context: Context) -> bool:
-    """Whether OpenTelemetry's own distro would run, which exports all signals by `otlp` where nothing is said."""
-    name = context.variable(_DISTRO)
-    points = [point for point in entry_points(group="opentelemetry_distro") if name in ("", point.name)]
-    return bool(points) and points[0].value == _DEFAULT_DISTRO
-
-
-def _entry_point(name: str, signal: str, context: Context) -> str:
-    if name != "otlp":
-        return name
-    variable = f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL"
-    variable = variable if context.variable(variable) else PROTOCOL
-    protocol = context.variable(variable) or "grpc"
-    if protocol not in PROTOCOLS:
-        raise UnknownExportersError(
-            f"{variable}={protocol} is not a protocol of OpenTelemetry's SDK for Python, which then sets up no "
-            f"signal at all. Set it to one of {', '.join(PROTOCOLS)}."
-        )
-    return PROTOCOLS[protocol]
-
-
-def loadable(context: Context) -> Iterable[Check]:
-    """A row for each signal: its exporters, and whether they can be loaded."""
+def installed(context: Context) -> Iterator[Check]:
+    """A row for each signal: its exporters, and whether they are installed."""
     if context.file is not None:
         summary = "Not checked: the configuration file has the exporters."
-        yield Check(
-            "exporters.traces", State.NOTE, summary, "To send a test trace through them: torchspan doctor --send"
-        )
+        yield Check("exporters.traces", State.NOTE, summary, "To test them: torchspan doctor --send")
         return
-    # Before the package grpc is imported: its C core would write what it sees on connections to stderr.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     for signal in SIGNALS:
-        yield _check(signal, context)
+        yield _check(signal, exporters(signal, context), context)
 
 
-def _check(signal: str, context: Context) -> Check:
-    name = f"exporters.{signal}"
-    try:
-        chosen = exporters(signal, context)
-    except UnknownExportersError as error:
-        summary, _, remedy = str(error).partition(". ")
-        return Check(name, State.FAILED, f"{summary}.", remedy)
+def _check(signal: str, chosen: list[Exporter], context: Context) -> Check:
+    name, variable = f"exporters.{signal}", f"OTEL_{signal.upper()}_EXPORTER"
     facts = {"exporters": [exporter.name for exporter in chosen]}
     if not chosen:
-        variable = f"OTEL_{signal.upper()}_EXPORTER"
         asked = "none" if context.variable(variable) else "not set"
         remedy = f"To export {signal}: {variable}=otlp." if signal == "traces" else ""
         return Check(name, State.NOTE, f"No exporter of {signal}. {variable}: {asked}.", remedy, facts)
-    problems = [row for exporter in chosen if (row := problem(exporter)) is not None]
-    if problems:
-        state = State.FAILED if any(exporter.source for exporter in chosen) else State.WARNING
-        summary = "; ".join([*(text for text, _ in problems), "OpenTelemetry then sets up no signal at all"])
-        return Check(name, state, f"{summary}.", problems[0][1], facts)
-    listed = ", ".join(exporter.name for exporter in chosen)
-    return Check(name, State.OK, f"{listed} ({chosen[0].source or 'default of the distro'}).", "", facts)
+    listed, source = ", ".join(facts["exporters"]), chosen[0].source
+    missing = [exporter.name for exporter in chosen if not exporter.is_installed()]
+    if not missing:
+        return Check(name, State.OK, f"{listed} ({source or 'default of the distro'}).", "", facts)
+    here = sorted({point.name for point in plugins(f"opentelemetry_{signal}_exporter")})
+    remedy = f"Installed here: {', '.join(here) or 'none'}; the extra torchspan[auto] installs otlp."
+    if missing[0] in _PUBLISHED:
+        remedy = f"Install it: pip install opentelemetry-exporter-{missing[0].replace('_', '-')}."
+    summary = f"{source or 'The distro'} names {', '.join(missing)}, which is not installed; OpenTelemetry then sets up no signal at all."
+    return Check(name, State.FAILED if source else State.WARNING, summary, remedy, facts)
 
 
-def problem(exporter: Exporter) -> tuple[str, str] | None:
-    """Why an exporter cannot be loaded, and what to do; None where it can."""
-    points = {point.name: point for point in entry_points(group=f"opentelemetry_{exporter.signal}_exporter")}
-    install = f"pip install opentelemetry-exporter-{exporter.name.replace('_', '-')}."
-    if exporter.name not in points:
-        listed = f"Installed here: {', '.join(sorted(points)) or 'none'}; the extra torchspan[auto] installs otlp."
-        remedy = f"Install it: {install}" if exporter.name in _PUBLISHED else listed
-        return f"{exporter.source or 'The distro'} names {exporter.name}, which is not installed", remedy
+def writable(context: Context) -> Iterator[Check]:
+    """A row for the file of the exporter `torchspan_file`, opened as the exporter does it. Makes no file."""
+    name, exporter, named = "file.path", "torchspan_file", context.variable(TORCHSPAN_FILE)
+    if exporter not in [each.name for each in exporters("traces", context)]:
+        if named and context.file is None:
+            summary = f"{TORCHSPAN_FILE}={named}: `torchspan run` alone writes it: no exporter of traces is {exporter}."
+            remedy = f"To write it without `run`: OTEL_TRACES_EXPORTER={exporter}."
+            yield Check(name, State.NOTE, summary, remedy, {"file": named})
+        return
+    source, named = TORCHSPAN_FILE if named else "default", str(value_of(TORCHSPAN_FILE, context.environment))
+    state, summary, remedy = State.OK, f"{exporter} can write {named} ({source}).", ""
     try:
-        with silence():
-            points[exporter.name].load()
-    except Exception as error:
-        return (
-            f"{exporter.name} cannot be imported: {type(error).__name__}: {error}",
-            "Reinstall it and its dependencies.",
-        )
-    return None
+        output.try_file(_path.expand(_path.absolute(named), pid=os.getpid(), time=_path.start_time()))
+    except OSError as error:
+        remedy = f"Name a file in a folder where you may write: {TORCHSPAN_FILE}=<file>."
+        state, summary = State.FAILED, f"{exporter} cannot write {named}: {error.strerror or type(error).__name__}."
+    yield Check(name, state, summary, remedy, {"file": named})

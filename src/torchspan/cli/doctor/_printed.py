@@ -9,78 +9,50 @@ from collections.abc import Iterable, Iterator
 
 from torchspan._version import __version__
 from torchspan.answers.lines import Line, Style, broken, pad, printable
-from torchspan.cli.doctor import _send
 from torchspan.cli.doctor._check import Check, CheckFunction, Context, State
-from torchspan.cli.doctor._secrets import Secrets
+from torchspan.cli.doctor._endpoints import SEND
 
 VERSION = 1
 """The version of the JSON. It changes when a key changes its meaning or goes away."""
 
 _STYLES = {State.OK: Style.DIM, State.NOTE: Style.PLAIN, State.WARNING: Style.FALLBACK, State.FAILED: Style.ERROR}
-_NEEDS_A_LOOK = (State.FAILED, State.WARNING)
-_PASSED, _DEFAULT, _NOTES = (
-    ("check passed", "checks passed"),
-    ("setting at its default", "settings at their default"),
-    ("note", "notes"),
-)
-"""What a last line counts, as one and as several."""
 _INDENT = 9
 """Columns of the longest state, and two."""
 
 
 def rows(checks: Iterable[CheckFunction], context: Context) -> Iterator[Check]:
     """What the checks found, in their order, without credentials. A check that raises is a row."""
-    secrets = Secrets(context)
+    hide = context.secrets.hide
     for check in checks:
-        try:
-            for row in check(context):
-                yield _without(secrets, row)
-        except (Exception, SystemExit) as error:
-            yield _without(secrets, _raised(check, error))
+        for row in _rows_of(check, context):
+            yield row._replace(summary=hide(row.summary), remedy=hide(row.remedy), facts=hide(row.facts))
 
 
-def _raised(check: CheckFunction, error: BaseException) -> Check:
-    name = getattr(check, "__name__", type(check).__name__).strip("_")
-    return Check(
-        f"doctor.{name}",
-        State.FAILED,
-        f"This check itself failed: {type(error).__name__}: {error}",
-        "Please report it, and include this line. The other rows are valid.",
-    )
-
-
-def _without(secrets: Secrets, row: Check) -> Check:
-    return Check(
-        row.name, row.state, secrets.hide(row.summary), secrets.hide(row.remedy), secrets.hide(dict(row.facts))
-    )
+def _rows_of(check: CheckFunction, context: Context) -> Iterator[Check]:
+    try:
+        yield from check(context)
+    except (Exception, SystemExit) as error:
+        summary = f"This check itself failed: {type(error).__name__}: {error}"
+        remedy = "Please report it, and include this line. The other rows are valid."
+        yield Check(f"doctor.{check.__name__}", State.FAILED, summary, remedy)
 
 
 def lines(rows: Iterable[Check], width: int, encoding: str = "utf-8", *, lists_all: bool) -> Iterator[Line]:
-    """State, name, what was found, and what to do.
+    """State, name, what was found, and what to do; at the end how many rows of each state.
 
     Args:
-        lists_all: Rows of every state; at the end how many of each, and which need a look. Otherwise rows that need a look and the
-            result of a test trace; at the end how many others there are.
+        lists_all: Rows of every state. Otherwise those that need a look and the result of a test trace.
     """
-    names: dict[State, list[str]] = {state: [] for state in reversed(State)}
-    others: Counter[tuple[str, str]] = Counter()
+    counts: Counter[State] = Counter()
     yield [(f"torchspan {__version__}", Style.STRONG)]
     for row in rows:
-        names[row.state].append(printable(row.name))
-        if lists_all or row.state in _NEEDS_A_LOOK or row.name == _send.NAME:
+        counts[row.state] += 1
+        if lists_all or row.state in (State.FAILED, State.WARNING) or row.name == SEND:
             yield from _lines_of(row, width, encoding)
-        else:
-            others[_kind(row)] += 1
     yield [("", Style.PLAIN)]
-    if not lists_all:
-        counts = [f"{others[kind]} {kind[others[kind] > 1]}" for kind in (_PASSED, _DEFAULT, _NOTES) if others[kind]]
-        for piece in broken(f"{', '.join(counts)}; torchspan doctor --all lists them", width) if counts else ():
-            yield [(piece, Style.STRONG)]
-        return
-    yield [(", ".join(f"{len(group)} {state.value}" for state, group in names.items()), Style.STRONG)]
-    for state in _NEEDS_A_LOOK:
-        for piece in broken(f"{state.value}: {', '.join(names[state])}", width) if names[state] else ():
-            yield [(piece, _STYLES[state])]
+    counted = ", ".join(f"{counts[state]} {state.value}" for state in reversed(State))
+    for piece in broken(counted if lists_all else f"{counted}; torchspan doctor --all lists every check", width):
+        yield [(piece, Style.STRONG)]
 
 
 def _lines_of(row: Check, width: int, encoding: str) -> Iterator[Line]:
@@ -89,12 +61,6 @@ def _lines_of(row: Check, width: int, encoding: str) -> Iterator[Line]:
     for text, looks in ((row.summary, style), (row.remedy, Style.PLAIN)):
         for piece in broken(printable(text, encoding), width - _INDENT) if text else ():
             yield [(f"{' ' * _INDENT}{piece}", looks)]
-
-
-def _kind(row: Check) -> tuple[str, str]:
-    if row.state is State.NOTE:
-        return _NOTES
-    return _DEFAULT if row.facts.get("source") == "default" else _PASSED
 
 
 def document(rows: Iterable[Check]) -> str:
