@@ -19,8 +19,8 @@ from torchspan.adapters.log_lines import LoggerFollower, tap_log
 from torchspan.adapters.machinery.apply import Wrappers
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.adapters.observed_functions import Observations
-from torchspan.adapters.tensorrt import wrap_create_context
-from torchspan.adapters.tensorrt.build import tap_parser, wrap_build, wrap_parse
+from torchspan.adapters.tensorrt import ContextCreation
+from torchspan.adapters.tensorrt.build import Builds, Parses, tap_parser
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
 from torchspan.adapters.torch_tensorrt.recompiling import tap_engine, wrap_recompilation
 from torchspan.engine import Callback, Engine, Observed
@@ -58,9 +58,9 @@ def wrappers(engine):
     return Wrappers(
         factory=factory,
         around={
-            "build": partial(wrap_build, factory, follower.follow, phases=True),
-            "parser": partial(wrap_parse, factory),
-            "contexts": partial(wrap_create_context, factory, lambda: None),
+            "build": partial(Builds.wrap, factory, follower.follow, phases=True),
+            "parser": partial(Parses.wrap, factory),
+            "contexts": partial(ContextCreation.wrap, factory, lambda: None),
             "passes": partial(wrap_pass_manager, factory, recorded=True),
             "recompiling": partial(wrap_recompilation, factory),
             "dynamo:thread": workers.thread,

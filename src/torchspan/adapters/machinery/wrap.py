@@ -71,7 +71,7 @@ class WrapperFactory:
     # --- events -----------------------------------------------------------------------------------------------
     def record(self, target: Target, action: Record, original: Any) -> Any:
         """A call that is an event."""
-        return RecordedCalls(self, target, action, original, signature_of(original)).replacement()
+        return RecordedCalls.wrap(self, target, action, original, signature_of(original))
 
     def open(self, target: Target, action: Record, call: Call, original: Any) -> Event | None:
         """Open the event of a call; None if there is nothing to observe."""
@@ -293,6 +293,11 @@ class RecordedCalls:
     ) -> None:
         self.factory, self.target, self.action, self.original = factory, target, action, original
         self._signature = signature
+
+    @classmethod
+    def wrap(cls, *args: Any, **options: Any) -> Any:
+        """The replacement for a function. args, options: those of the class."""
+        return cls(*args, **options).replacement()
 
     def replacement(self) -> Any:
         """The function that takes the place of the observed one."""

@@ -19,7 +19,7 @@ from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.adapters.machinery.wrap import BegunEvent, RecordedCalls, WrapperFactory
-from torchspan.adapters.tensorrt.build import tap_parser, wrap_build, wrap_parse
+from torchspan.adapters.tensorrt.build import Builds, Parses, tap_parser
 from torchspan.engine import Engine, Undo
 from torchspan.phase import BUILD_PHASE
 from torchspan.probes import Call, Probe, Record, Runs, Target
@@ -92,9 +92,9 @@ def _hook(
     wrappers = Wrappers(
         factory=factory,
         around={
-            "build": partial(wrap_build, factory, loggers.follow, phases=build_phases),
-            "parser": partial(wrap_parse, factory),
-            "contexts": partial(wrap_create_context, factory, hook_runs),
+            "build": partial(Builds.wrap, factory, loggers.follow, phases=build_phases),
+            "parser": partial(Parses.wrap, factory),
+            "contexts": partial(ContextCreation.wrap, factory, hook_runs),
         },
         taps={"parser:made": partial(tap_parser, factory)},
         run=partial(wrap_run, factory, ports),
@@ -141,7 +141,7 @@ def _version_facts(package: str) -> dict[str, Any]:
 
 
 # --- Execution contexts ---------------------------------------------------------------------------------------------
-class _ContextCreation(RecordedCalls):
+class ContextCreation(RecordedCalls):
     """`ICudaEngine.create_execution_context(...)` as an event.
 
     Args:
@@ -169,10 +169,3 @@ class _ContextCreation(RecordedCalls):
         super().end(begun, result)
         if result is not None:
             self._remember(result, None if begun.event is None else begun.event.handle)
-
-
-def wrap_create_context(
-    factory: WrapperFactory, hook_runs: Callable[[], None], target: Target, action: Record, original: Any
-) -> Any:
-    """The replacement for `ICudaEngine.create_execution_context(...)`: see `_ContextCreation`."""
-    return _ContextCreation(factory, hook_runs, target, action, original).replacement()

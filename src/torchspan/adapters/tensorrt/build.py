@@ -80,20 +80,7 @@ def monitor_for(trt: Any, engine: Engine, build: Event, inner: Any) -> tuple[Any
 
 
 # ------------------------------------------------------------------------------------------------------------------
-def wrap_build(
-    factory: WrapperFactory,
-    follow_logger: Callable[[Any], None],
-    target: Target,
-    action: Record,
-    original: Any,
-    *,
-    phases: bool,
-) -> Any:
-    """The replacement for `Builder.build_serialized_network(network, config)`: see `_Builds`."""
-    return _Builds(factory, follow_logger, target, action, original, phases=phases).replacement()
-
-
-class _Builds(RecordedCalls):
+class Builds(RecordedCalls):
     """`Builder.build_serialized_network(network, config)` as an event, with TensorRT's phases if `phases`.
 
     With `phases`, the configuration has torchspan's monitor during the build, chained to the program's own monitor, which is
@@ -196,12 +183,7 @@ def tap_parser(factory: WrapperFactory, target: Target, original: Any) -> Any:
     return around(engine.guard, f"remembering {target}", original, begin, end)
 
 
-def wrap_parse(factory: WrapperFactory, target: Target, action: Record, original: Any) -> Any:
-    """The replacement for a method of a parser that parses a model: see `_Parses`."""
-    return _Parses(factory, target, action, original).replacement()
-
-
-class _Parses(RecordedCalls):
+class Parses(RecordedCalls):
     """The calls of a method of a parser that parses a model, as events. `call.before` describes the state before the call."""
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BegunEvent | None:

@@ -37,7 +37,7 @@ def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, o
         if passes is None or not is_of_library(type(manager)):  # copying any other manager would run the program's code
             return None
         observed = copy.copy(manager)
-        observed.passes = [_Pass(factory, target, action, pass_, audience).replacement() for pass_ in passes]
+        observed.passes = [_Pass.wrap(factory, target, action, pass_, audience) for pass_ in passes]
         return observed
 
     def remember(manager: Any, observed: Any) -> None:
