@@ -18,17 +18,16 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "torchspan"
 
 LIMITS = {
-    "lines of code": 37_920,
-    "files": 390,
+    "lines of code": 37_115,
+    "files": 382,
     "lines of the longest function": 60,
     "class names used twice": 0,
     "module names used twice": 0,
 }
 """What the package may have at most. Lines of code are without docstrings, comments and blank lines.
 
-480 of them are repairs of what the failing calls and the table of faults have shown, and 1,150 more are repairs of what outside readings
-found: hangs, lost spans, false sentences and remedies. That is more than the 400 that were meant for them. What becomes one mechanism takes
-them away again.
+480 of them are repairs of what the failing calls and the table of faults have shown, and 400 more are repairs of what outside readings
+found: hangs, lost spans, false sentences and remedies.
 """
 
 _NO_CODE = {

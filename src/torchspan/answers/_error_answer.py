@@ -39,13 +39,17 @@ def refusals(of: Iterable[Attributes]) -> Iterator[tuple[str, ...]]:
 # ------------------------------------------------------------------------------------------------------------------
 _CONVERTERS = "torch_tensorrt.dynamo.conversion."
 _R = semconv.FallbackReason
-_REASONS = {
+WHY = {
     _R.NO_CONVERTER: "no converter",
     _R.VALIDATOR_REFUSED: "refused by its converter",
-    _R.USER_EXCLUDED: "in torch_executed_ops",
+    _R.USER_EXCLUDED: "excluded by you",
     _R.COMPLEX_DTYPE: "complex numbers",
     _R.DATA_DEPENDENT: "data-dependent shape",
+    _R.MIN_BLOCK_SIZE: "group smaller than min_block_size",
+    _R.NO_SUPPORTED_OPERATORS: "nothing in the graph has a converter",
+    _R.COMPILE_FAILED: "conversion or build failed",
 }
+"""Why an operator is in PyTorch, in the words of a line."""
 
 
 def failures(nodes: list[Node]) -> list[Failure]:
@@ -153,7 +157,7 @@ def _blocking(attributes: Attributes) -> Paragraph:
     if not names or not len(names) == len(reasons) == len(counts):
         return ()
     items = [
-        f"{operator(name)} {times(count)} ({_REASONS.get(reason, reason)})"
+        f"{operator(name)} {times(count)} ({WHY.get(reason, reason)})"
         for name, count, reason in zip(names, counts, reasons, strict=True)
     ]
     omitted = number(attributes, semconv.UNSUPPORTED_OMITTED)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from torchspan import phase, semconv
 from torchspan.answers import remedies
 from torchspan.answers._attributes import numbers, operator, strings
-from torchspan.answers._error_answer import refusals
+from torchspan.answers._error_answer import WHY, refusals
 from torchspan.answers._kinds_of_answer import Fallback
 from torchspan.answers._wording import listed, settings_around, words
 from torchspan.answers.lines import Paragraph
@@ -22,17 +22,6 @@ _Value = TypeVar("_Value")
 _KINDS = 5
 """Kinds of operators that an answer names; the others are counted."""
 
-_R = semconv.FallbackReason
-_WHY = {
-    _R.NO_CONVERTER: "no converter",
-    _R.VALIDATOR_REFUSED: "refused by its converter",
-    _R.USER_EXCLUDED: "excluded by you",
-    _R.COMPLEX_DTYPE: "complex numbers",
-    _R.DATA_DEPENDENT: "data-dependent shape",
-    _R.MIN_BLOCK_SIZE: "group smaller than min_block_size",
-    _R.NO_SUPPORTED_OPERATORS: "nothing in the graph has a converter",
-    _R.COMPILE_FAILED: "conversion or build failed",
-}
 _UNKNOWN_PLACE = "?"
 _BY_STAND_IN = "(of the CPU, by the stand-in)"
 
@@ -112,7 +101,7 @@ def _of_reason(
 ) -> Iterator[Fallback]:
     """The operators of a reason; the first has what validators refused of them."""
     text, remedy = why
-    details = refused if reason == _R.VALIDATOR_REFUSED else ()
+    details = refused if reason == semconv.FallbackReason.VALIDATOR_REFUSED else ()
     for name, total in sorted(operators.items(), key=lambda item: -item[1].count) or [("", _Operator())]:
         yield Fallback(
             sentence_pieces=(f"{_named(name, total)}:", *words(text)) if name else words(text),
@@ -159,8 +148,8 @@ def _fitting(values: list[_Value], length: int, missing: _Value) -> list[_Value]
 
 def _why(reason: str, settings: Attributes) -> tuple[str, Paragraph]:
     """The reason in words, and what would change it."""
-    text = _WHY.get(reason, reason)
+    text = WHY.get(reason, reason)
     size = settings.get(semconv.SETTINGS["min_block_size"])
-    if reason != _R.MIN_BLOCK_SIZE or size is None:
+    if reason != semconv.FallbackReason.MIN_BLOCK_SIZE or size is None:
         return text, ()
     return f"group smaller than min_block_size={size}", remedies.remedy("min_block_size")

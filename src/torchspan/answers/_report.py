@@ -11,26 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchspan import semconv
+from torchspan.answers import _kinds_of_answer as kinds
 from torchspan.answers._attributes import number
 from torchspan.answers._built_engines import engines
 from torchspan.answers._compiled import Compiled
 from torchspan.answers._device_times import gpu_times, layer_times
 from torchspan.answers._frame_answer import frames
-from torchspan.answers._kinds_of_answer import (
-    Answer,
-    Break,
-    BuiltEngine,
-    CacheResult,
-    Failure,
-    Fallback,
-    Frame,
-    GpuTime,
-    LayerTime,
-    OperatorTime,
-    Recompile,
-    Sizes,
-    Stage,
-)
 from torchspan.answers._operator_rows import operator_times
 from torchspan.answers._stages import stages
 from torchspan.answers._time_split import TimeSplit
@@ -110,18 +96,18 @@ class Answers:
     run: RunFacts | None
     time: TimeSplit | None
     compiled: tuple[Compiled, ...]
-    stages: tuple[Stage, ...]
-    engines: tuple[BuiltEngine, ...]
-    frames: tuple[Frame, ...]
-    fallbacks: tuple[Fallback, ...]
-    cache: tuple[CacheResult, ...]
-    recompiles: tuple[Recompile, ...]
-    breaks: tuple[Break, ...]
-    errors: tuple[Failure, ...]
-    sizes: tuple[Sizes, ...]
-    operators: tuple[OperatorTime, ...]
-    gpu_times: tuple[GpuTime, ...]
-    layers: tuple[LayerTime, ...]
+    stages: tuple[kinds.Stage, ...]
+    engines: tuple[kinds.BuiltEngine, ...]
+    frames: tuple[kinds.Frame, ...]
+    fallbacks: tuple[kinds.Fallback, ...]
+    cache: tuple[kinds.CacheResult, ...]
+    recompiles: tuple[kinds.Recompile, ...]
+    breaks: tuple[kinds.Break, ...]
+    errors: tuple[kinds.Failure, ...]
+    sizes: tuple[kinds.Sizes, ...]
+    operators: tuple[kinds.OperatorTime, ...]
+    gpu_times: tuple[kinds.GpuTime, ...]
+    layers: tuple[kinds.LayerTime, ...]
 
     @classmethod
     def of(cls, drawing: Drawing) -> Answers:
@@ -137,7 +123,7 @@ class Answers:
         runs = [section.run for section in drawing.sections if section.run is not None]
         rows = [row for _, row in drawing.rows]
         found = [finding for row in sorted(rows, key=_start_ns) for finding in row.findings]
-        errors = [finding for finding in found if isinstance(finding, Failure)]
+        errors = [finding for finding in found if isinstance(finding, kinds.Failure)]
         return cls(
             run=RunFacts.of(runs[0]) if len(runs) == 1 else None,
             time=TimeSplit.of(runs[0]) if len(runs) == 1 else None,
@@ -145,12 +131,12 @@ class Answers:
             stages=tuple(stages(nodes)),
             engines=tuple(engines(nodes)),
             frames=tuple(frames(nodes)),
-            fallbacks=tuple(finding for finding in found if isinstance(finding, Fallback)),
-            cache=tuple(finding for finding in found if isinstance(finding, CacheResult)),
-            recompiles=tuple(finding for finding in found if isinstance(finding, Recompile)),
-            breaks=tuple(finding for finding in found if isinstance(finding, Break)),
+            fallbacks=tuple(finding for finding in found if isinstance(finding, kinds.Fallback)),
+            cache=tuple(finding for finding in found if isinstance(finding, kinds.CacheResult)),
+            recompiles=tuple(finding for finding in found if isinstance(finding, kinds.Recompile)),
+            breaks=tuple(finding for finding in found if isinstance(finding, kinds.Break)),
             errors=tuple(sorted(errors, key=lambda failure: failure.is_caught)),
-            sizes=tuple(finding for finding in found if isinstance(finding, Sizes)),
+            sizes=tuple(finding for finding in found if isinstance(finding, kinds.Sizes)),
             operators=tuple(operator_times(nodes)),
             gpu_times=tuple(gpu_times(nodes)),
             layers=tuple(layer_times(nodes)),
@@ -183,7 +169,7 @@ def _start_ns(row: Compiled) -> int:
     return min(node.span.start_ns for node in row.nodes)
 
 
-def _plain(part: Answer | Compiled) -> dict[str, Any]:
+def _plain(part: kinds.Answer | Compiled) -> dict[str, Any]:
     if isinstance(part, Compiled):
         findings = [{"kind": type(finding).__name__, **_said(finding)} for finding in part.findings]
         facts = {
@@ -198,7 +184,7 @@ def _plain(part: Answer | Compiled) -> dict[str, Any]:
     return {**_said(part), **{key: list(value) if isinstance(value, tuple) else value for key, value in own.items()}}
 
 
-def _said(finding: Answer) -> dict[str, str]:
+def _said(finding: kinds.Answer) -> dict[str, str]:
     return {"sentence": finding.sentence, "remedy": finding.remedy}
 
 

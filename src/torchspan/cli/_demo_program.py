@@ -69,11 +69,11 @@ class ConvNetWithBessel(nn.Module):  # type: ignore[misc]
 def main() -> None:
     has_gpu = not is_without_gpu() and torch.cuda.is_available()
     if has_gpu:
-        _say(f"on {torch.cuda.get_device_name()}")
+        say(f"on {torch.cuda.get_device_name()}")
     else:
-        _say("without a GPU: engines are built for real, a stand-in runs them")
+        say("without a GPU: engines are built for real, a stand-in runs them")
         without_gpu()
-    _say("importing torch_tensorrt …")
+    say("importing torch_tensorrt …")
     logging.disable(
         logging.WARNING
     )  # only while importing: packages that it would like are not news to a first-time user
@@ -94,13 +94,14 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _step(what: str) -> Iterator[None]:
-    _say(f"compiling {what} …")
+    say(f"compiling {what} …")
     start = time.monotonic()
     yield
-    _say(f"compiled and run in {time.monotonic() - start:.1f} s")
+    say(f"compiled and run in {time.monotonic() - start:.1f} s")
 
 
-def _say(message: str) -> None:
+def say(message: str) -> None:
+    """Print a line about the progress, on standard error."""
     encoding = sys.stderr.encoding or "utf-8"
     print(f"demo: {message}".encode(encoding, "replace").decode(encoding), file=sys.stderr, flush=True)
 

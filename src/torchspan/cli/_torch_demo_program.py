@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import sysconfig
 import time
 from pathlib import Path
@@ -16,6 +15,8 @@ from pathlib import Path
 import torch
 from opentelemetry import trace
 from torch import nn
+
+from torchspan.cli._demo_program import say
 
 _BATCHES = (8, 8, 8, 5)
 _COMPILERS = ("g++", "clang++", "c++")
@@ -40,7 +41,7 @@ def backend() -> str:
     has_headers = Path(sysconfig.get_path("include"), "Python.h").exists()
     if compiler is None or not has_headers:
         lacks = "C++ compiler" if compiler is None else "Python.h"
-        _say(f"no {lacks} found, which Inductor needs: compiling with the backend aot_eager")
+        say(f"no {lacks} found, which Inductor needs: compiling with the backend aot_eager")
         return "aot_eager"
     os.environ["CXX"] = compiler  # Inductor itself looks for one name only
     return "inductor"
@@ -48,7 +49,7 @@ def backend() -> str:
 
 def main() -> None:
     name = backend()
-    _say(f"training with torch.compile on the CPU, backend {name} …")
+    say(f"training with torch.compile on the CPU, backend {name} …")
     start = time.monotonic()
     torch.manual_seed(0)
     model = Classifier()
@@ -60,12 +61,7 @@ def main() -> None:
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
-    _say(f"{len(_BATCHES)} steps in {time.monotonic() - start:.1f} s")
-
-
-def _say(message: str) -> None:
-    encoding = sys.stderr.encoding or "utf-8"
-    print(f"demo: {message}".encode(encoding, "replace").decode(encoding), file=sys.stderr, flush=True)
+    say(f"{len(_BATCHES)} steps in {time.monotonic() - start:.1f} s")
 
 
 if __name__ == "__main__":
