@@ -76,6 +76,7 @@ def wrappers(engine):
             "dynamo:generator": partial(dynamo.tap, engine, frames.refused),
             "dynamo:hit": partial(dynamo.tap, engine, frames.hit),
             "dynamo:captured": partial(dynamo.tap, engine, frames.captured),
+            "dynamo:wrapped": partial(dynamo.tap, engine, frames.wrapped),
         },
         run=partial(wrap_run, factory, ports),
     )
