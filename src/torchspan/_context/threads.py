@@ -249,7 +249,7 @@ def _making(boundary: ErrorBoundary, original: Function) -> Function:
     """`multiprocessing.pool.Pool.__init__`, which starts workers and the threads that replace them."""
 
     def init(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        outside = boundary.attempt(_left)
+        outside = boundary.attempt(lambda: Inside(_outside()))
         try:
             return original(self, *args, **kwargs)
         finally:
@@ -257,10 +257,6 @@ def _making(boundary: ErrorBoundary, original: Function) -> Function:
                 boundary.end(outside.leave)
 
     return init
-
-
-def _left() -> Inside:
-    return Inside(_outside())
 
 
 def _call(function: Callable[..., T], *args: Any) -> T:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 from torchspan._base import reading
@@ -15,13 +16,13 @@ def _nothing(_begun: Any, _outcome: Any) -> None:
     """There is nothing to end."""
 
 
-def without_frame(error: BaseException) -> None:
-    """Take the frame of a wrapper that catches `error`, and then raises it again, out of its traceback.
+def _without_frame(error: BaseException, wrapper: CodeType) -> None:
+    """Take the frame of a wrapper that has caught `error`, and raises it again, out of its traceback.
 
     So PyTorch logs the traceback that it logs without torchspan. Before Python 3.11, `raise` puts the frame back.
     """
     entry = reading.traceback_of(error)
-    if entry is not None:
+    if entry is not None and entry.tb_frame.f_code is wrapper:
         BaseException.with_traceback(error, entry.tb_next)  # whatever its class defines
 
 
@@ -48,16 +49,18 @@ def around(
 
     def observed(*args: Any, **kwargs: Any) -> Any:
         begun = guard.begin(name, begin, args, kwargs)
-        is_begun = begun is not None and begun is not FAILED
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
-            if is_begun:
-                guard.end(name, failed, begun, error)
-            without_frame(error)
+            guard.end(name, leave, begun, error)
             raise
-        if is_begun:
+        if begun is not None and begun is not FAILED:
             guard.end(name, end, begun, result)
         return result
+
+    def leave(begun: Any, error: BaseException) -> None:
+        if begun is not None and begun is not FAILED:
+            failed(begun, error)
+        _without_frame(error, observed.__code__)
 
     return functools.update_wrapper(observed, original)
