@@ -223,19 +223,19 @@ def compiling(tmp_path):
         program.wait()
 
 
-STAGE = r"engine 1 of 1: torch_tensorrt\.compile · Slow → convert · _run_on_acc_0 → construct_network$"
+STAGE = r"engine 1 of 1: torch_tensorrt\.compile · Slow · [\w.]+:\d+ → convert · _run_on_acc_0 → construct_network$"
 
 
 @pytest.mark.slow
 def test_alongside_a_compilation_it_is_resized_stopped_and_killed_and_ends_with_the_answers(terminal, compiling):
-    program, screen = compiling(6), terminal(columns=120, rows=50)
+    program, screen = compiling(6), terminal(columns=140, rows=50)
     before = screen.modes()
     screen.type("torchspan watch run.jsonl\n")
     screen.wait_for("waiting for the first span in run.jsonl")
     screen.wait_for(STAGE)
     screen.resize(60, 50)
     screen.wait_for(r"engine 1 of 1: .*….*construct_network$")
-    screen.resize(120, 50)
+    screen.resize(140, 50)
     screen.wait_for(STAGE)
     screen.type("\x1a")
     screen.wait_for(r"Stopped.*\n>$")

@@ -43,7 +43,7 @@ def tensorrt_over_rtx():
 
     def build_engine_with_config(self, network, config):
         plan = build(self, network, config)
-        return None if plan is None else deserialize(None, plan)
+        return None if plan is None else deserialize(self, plan)  # of either, the stand-in takes the logger
 
     module.Builder.build_engine_with_config = build_engine_with_config
     sys.modules["tensorrt"] = module
