@@ -30,7 +30,7 @@ def encodes(x):
 
 
 def sets_a_variable(x):
-    os.environ["TORCHSPAN_TEST"] = "1"
+    os.environ["SET_WHILE_COMPILED"] = "1"
     return x * 2
 
 

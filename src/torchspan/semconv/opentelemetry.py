@@ -60,6 +60,7 @@ CODE_FILE = Attribute(
     *_OF_FRAMES,
     *_HAS_PLACE,
     event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
+    at_start=True,
     kind=PlaceText(),
 )
 CODE_LINE = Attribute(
@@ -70,6 +71,7 @@ CODE_LINE = Attribute(
     *_OF_FRAMES,
     *_HAS_PLACE,
     event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
+    at_start=True,
 )
 
 THREAD_ID = Attribute(
