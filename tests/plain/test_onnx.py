@@ -8,7 +8,7 @@ import pytest
 
 from support.child import below, run
 from support.gpu import ON_GPU
-from support.tree import BUILDER, POSITIVE, TEXT, S, assert_trees
+from support.tree import BUILDER, POSITIVE, TEXT, S, assert_trees, called_at
 
 VERSIONS = {"tensorrt.package": "tensorrt_rtx", "tensorrt.version": "<this one>"}
 KEEP = {"torchspan.keep": True}
@@ -195,6 +195,7 @@ def test_a_model_is_parsed_and_built_below_the_span_of_the_user(result):
                         **KEEP,
                         **BUILDER,
                         **ENGINE,
+                        **called_at("program.py", "build"),
                         "tensorrt.network.layers": 2,
                         "tensorrt.inputs.shapes": ("[2, 4]",),
                         "tensorrt.inputs.dtypes": ("float32",),

@@ -35,6 +35,11 @@ def in_any_order(*names):
     return Any_(tuple, lambda values: sorted(values) == sorted(names), f"<{names} in any order>")
 
 
+def called_at(path, function):
+    """The place of a call in the program, in any line of the function."""
+    return {"code.file.path": path, "code.function.name": function, "code.line.number": INT}
+
+
 MEMORY = {
     "tensorrt.build.memory.before": POSITIVE,
     "tensorrt.build.memory.peak": POSITIVE,
