@@ -129,7 +129,7 @@ class PairTimes:
     def __init__(self, base: Sequence[Compiled], new: Sequence[Compiled]) -> None:
         self._base, self._new = ([time_parts(work.nodes) for work in side] for side in (base, new))
         wholes = [[work.ns / 1e9 for work in side] for side in (base, new)]
-        self._base_median, self._new_median = map(_median, wholes)
+        self._base_median, self._new_median = (times.index(statistics.median_low(times)) for times in wholes)
         paths = dict.fromkeys(path for run in (*self._base, *self._new) for path in run)
         self._paths = list(paths)
         self.whole = tested(self._row((), *wholes))
@@ -199,11 +199,6 @@ def tested(row: TimeRow) -> TimeRow:
         return row
     positive = ([max(s, 1e-9) for s in side] for side in (row.base_runs_s, row.new_runs_s))
     return dataclasses.replace(row, p=p_value(row.base_runs_s, row.new_runs_s), ratio=ratio_interval(*positive))
-
-
-def _median(wholes: Sequence[float]) -> int:
-    """The position of the median; the lower of two."""
-    return wholes.index(statistics.median_low(wholes))
 
 
 def _processor_s(work: Compiled) -> Iterator[float]:

@@ -12,6 +12,7 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
 from torchspan import phase, semconv
@@ -230,17 +231,13 @@ def _at_both_ends(nodes: Iterable[tuple[Node, object, object]]) -> list[_Sample]
         for time_ns, number in ((node.span.start_ns, before), (end_ns(node), after))
         if type(number) is int and time_ns != NEVER_NS
     ]
-    return sorted(samples, key=_time_ns)
+    return sorted(samples, key=itemgetter(0))
 
 
 def _used_before(facts: Attributes) -> int | None:
     """Bytes of the device that were in use before a build."""
     total, free = facts.get(semconv.GPU_MEMORY_TOTAL), facts.get(semconv.GPU_MEMORY_FREE_BEFORE)
     return total - free if type(total) is type(free) is int else None
-
-
-def _time_ns(sample: _Sample) -> int:
-    return sample[0]
 
 
 def _facts(span: Span) -> Attributes:
