@@ -194,7 +194,7 @@ def test_a_header_is_named_and_its_value_is_never_shown(protocol, headers, endpo
     assert len(only.facts["answer"]) <= 400
 
 
-def test_user_password_path_and_query_of_an_endpoint_are_not_shown_where_the_exporter_repeats_them():
+def test_user_password_path_and_query_of_an_endpoint_that_the_exporter_repeats_are_not_shown():
     at_port = f"127.0.0.1:{hostile.closed_port()}"
     only = row(HTTP, {TO: f"http://jane:p%40ss/w0rd@{at_port}/tok3n/path?key=k3y-of-it"})
     assert [part for part in ("jane", "p%40ss", "w0rd", "tok3n", "k3y") if part in str(only)] == []
