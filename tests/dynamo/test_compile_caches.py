@@ -110,6 +110,14 @@ def test_a_cache_that_is_disabled_is_marked(lookups):
     assert attributes[f"{INDUCTOR}.result"] == "disabled"
     assert attributes[f"{INDUCTOR}.bypass_reason"] == "cache not enabled"
     assert attributes[f"{AOTAUTOGRAD}.bypass_reason"] == "FX graph cache is not enabled"
+    assert f"{INDUCTOR}.disabling_variables" not in attributes
+
+
+@pytest.mark.slow
+def test_variables_that_disable_a_cache_are_named(lookups, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_FX_GRAPH_CACHE", "0")  # Inductor has read it, so the setting says the same
+    (attributes,) = lookups({"fx_graph_cache": False})
+    assert attributes[f"{INDUCTOR}.disabling_variables"] == ("TORCHINDUCTOR_FX_GRAPH_CACHE",)
 
 
 @pytest.mark.slow
