@@ -4,6 +4,8 @@
 import contextlib
 import io
 import re
+import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -330,6 +332,21 @@ def test_with_pass_through_build_failures_the_user_gets_the_exception(instrument
     compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
     assert compilation.attributes["error.type"] == "RuntimeError"
     assert "torch_tensorrt.fallback.reason_classes" not in compilation.attributes
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="`raise` puts a wrapper's frame back into the traceback")
+def test_the_traceback_that_dynamo_logs_has_no_frame_of_a_wrapper(instrument, converter, caplog):
+    instrument()
+    converter(raises(RuntimeError("boom")))
+    options = {"min_block_size": 1, "pass_through_build_failures": True}
+    with torch._dynamo.config.patch(suppress_errors=True):
+        torch.compile(models.seeded(models.Fallback), backend="tensorrt", options=options)(models.image())
+    (error,) = [
+        record.exc_info[1] for record in caplog.records if record.exc_info and "boom" in str(record.exc_info[1])
+    ]
+    files = [Path(frame.filename).parts for frame in traceback.extract_tb(error.__traceback__)]
+    assert [parts for parts in files if "torch_tensorrt" in parts and parts[-1] == "_TRTInterpreter.py"]
+    assert [parts for parts in files if "torchspan" in parts and "adapters" in parts] == []
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, GeneratorExit])

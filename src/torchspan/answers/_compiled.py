@@ -173,7 +173,7 @@ class Compiled:
         """The trace that shows most of what is wrong: one that failed or did not end, else the longest with news."""
 
         def rank(trace: Trace) -> tuple[bool, bool, int]:
-            row = _of_trace(trace)
+            row = Compiled("", "", is_compilation=True, nodes=trace.roots, traces=[trace])
             return row.badness[0] is True, bool(row.news), row.ns
 
         if not self.news and not self.has_errors:  # thousands of requests, perhaps
@@ -183,10 +183,6 @@ class Compiled:
 
 def _is_limit(finding: Answer) -> bool:
     return isinstance(finding, Recompile) and bool(finding.limit)
-
-
-def _of_trace(trace: Trace) -> Compiled:
-    return Compiled("", "", is_compilation=True, nodes=trace.roots, traces=[trace])
 
 
 def _outcome(node: Node) -> str:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from torchspan.traces._fields import ANYWHERE, ATTRIBUTES, MESSAGES, OF_ATTRIBUTES, SCOPED, TEXTS, WITHOUT_TEXT, Part
@@ -66,7 +67,7 @@ def strings(*sources: Source) -> FileStrings:
         TypeError: A source is neither a path nor a file in binary mode.
     """
     result = FileStrings()
-    for name, place, document in every_document(sources, _loads):
+    for name, place, document in every_document(sources, partial(json.loads, object_pairs_hook=_mapping)):
         result.is_empty = False
         if isinstance(document, UnreadableError):
             result._add_problem(name, place, document)
@@ -76,10 +77,6 @@ def strings(*sources: Source) -> FileStrings:
             if text is not None:
                 texts.add(text)
     return result
-
-
-def _loads(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_mapping)
 
 
 def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -109,15 +109,11 @@ def _last_writes(spans: Iterable[Span]) -> dict[tuple[Any, Any], int]:
     result: dict[tuple[Any, Any], int] = {}
     for span in spans:
         process = _process(span)
-        if process is not None and _is_run(span):
+        if process is not None and (span.name, span.scope) == (phase.RUN.name, semconv.SCOPE_NAME):
             process = (process[0], span.attributes.get(semconv.PROCESS_PID))
         if process is not None:
             result[process] = max(result.get(process, 0), span.end_ns)
     return result
-
-
-def _is_run(span: Span) -> bool:
-    return span.name == phase.RUN.name and span.scope == semconv.SCOPE_NAME
 
 
 def _open(key: _Key, named: _Named, reports: list[Span], last_writes: dict[tuple[Any, Any], int]) -> UnfinishedSpan:

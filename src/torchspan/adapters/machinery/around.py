@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from torchspan._base import reading
@@ -16,14 +16,26 @@ def _nothing(_begun: Any, _outcome: Any) -> None:
     """There is nothing to end."""
 
 
-def _without_frame(error: BaseException, wrapper: CodeType) -> None:
+def _without_frames(error: BaseException, wrapper: CodeType) -> None:
     """Take the frame of a wrapper that has caught `error`, and raises it again, out of its traceback.
 
-    So PyTorch logs the traceback that it logs without torchspan. Before Python 3.11, `raise` puts the frame back.
+    Where Dynamo has called it, every frame of torchspan's: so Dynamo logs the traceback that it logs without torchspan. Before
+    Python 3.11, `raise` puts the wrapper's frame back.
     """
-    entry = reading.traceback_of(error)
-    if entry is not None and entry.tb_frame.f_code is wrapper:
-        BaseException.with_traceback(error, entry.tb_next)  # whatever its class defines
+    first = entry = reading.traceback_of(error)
+    if first is None or entry is None or first.tb_frame.f_code is not wrapper:
+        return
+    of_dynamo = _module(first.tb_frame.f_back).startswith("torch._dynamo.")
+    while of_dynamo and entry.tb_next is not None:
+        if _module(entry.tb_next.tb_frame).startswith("torchspan."):
+            entry.tb_next = entry.tb_next.tb_next
+        else:
+            entry = entry.tb_next
+    BaseException.with_traceback(error, first.tb_next)  # whatever its class defines
+
+
+def _module(frame: FrameType | None) -> str:
+    return "" if frame is None else str(frame.f_globals.get("__name__"))
 
 
 def around(
@@ -61,6 +73,6 @@ def around(
     def leave(begun: Any, error: BaseException) -> None:
         if begun is not None and begun is not FAILED:
             failed(begun, error)
-        _without_frame(error, observed.__code__)
+        _without_frames(error, observed.__code__)
 
     return functools.update_wrapper(observed, original)

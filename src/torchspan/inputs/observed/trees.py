@@ -152,7 +152,7 @@ class Reader:
             return self._opaque(value, path, "it is a tensor without a shape")
         for size in shape:
             if type(size) is not int:
-                if issubclass(type(size), self._types.symbols) and not _is_nested(value):
+                if issubclass(type(size), self._types.symbols) and not getattr(value, "is_nested", False):
                     raise SymbolicCallError
                 return self._opaque(value, path, "it is a nested tensor")
         if self._values is not None:
@@ -309,10 +309,6 @@ def _nodes() -> dict[type, Any]:
 
 def _is_named_tuple(kind: type) -> bool:
     return issubclass(kind, tuple) and kind is not tuple and type(getattr(kind, "_fields", None)) is tuple
-
-
-def _is_nested(tensor: Any) -> bool:
-    return bool(getattr(tensor, "is_nested", False))
 
 
 # --- Caches of transformers -----------------------------------------------------------------------------------------

@@ -25,16 +25,12 @@ MUTABLE = "mutable_module"
 
 def save(call: Call) -> Facts:
     """`torch_tensorrt.save(module, file_path, output_format=)`."""
+    given = call.get("output_format")
     facts: Facts = {
         semconv.ENTRY_POINT: "torch_tensorrt.save",
-        semconv.FILE_FORMAT: _format(call.get("output_format")),
+        semconv.FILE_FORMAT: given if type(given) is str else semconv.OTHER_VALUE,
     }
     return without_none({**facts, **_engines(call.get("module"))})
-
-
-def _format(value: Any) -> str:
-    """The text that was given; `other` for a value that is not a text."""
-    return value if type(value) is str else semconv.OTHER_VALUE
 
 
 def save_mutable(call: Call) -> Facts:
