@@ -226,7 +226,7 @@ def test_a_full_compilation_that_is_refused_names_the_operators_in_its_way(instr
             "names": ("torch.ops.aten.special_i1e.default", "torch.ops.aten.special_erfcx.default"),
             "counts": (2, 1),
             "reasons": ("no_converter", "no_converter"),
-            "places": ("pipeline/test_errors.py:247", "pipeline/test_errors.py:248"),
+            "places": ("pipeline/test_errors.py:249", "pipeline/test_errors.py:250"),
             "place_counts": (1, 1),
         }
         assert attributes["torch_tensorrt.operators.total"] == 6
