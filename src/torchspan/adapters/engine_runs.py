@@ -154,21 +154,20 @@ class EngineRuns:
 
     def _of_function(self, arguments: Arguments) -> Any:
         """Two named parameters, not *args: a call through *args and **kwargs costs more than everything else here."""
-        runs, engine, guard, original, undecided = self, self._engine, self._guard, self._original, self._undecided
-        context_of, waiting, engine_first = self._context_of, self._fresh.waiting, arguments.engine == 0
+        runs, engine, guard, original = self, self._engine, self._guard, self._original
+        context, waiting, place, new = self._context_of, self._fresh.waiting, arguments.engine, self._undecided
         picked = _InState(RunState.UNDECIDED, functools.partial(self.decide, is_picked=True))
-        closed = _InState(RunState.CLOSED, original)
 
         def observed_run(first: Any, second: Any) -> Any:
-            in_state = runs.states.get(id(context_of()), undecided) if engine.active else closed
-            if waiting and in_state is not closed and id(first if engine_first else second) in waiting:
-                in_state = undecided
-            roots = in_state.roots
-            in_state = picked if roots is not None and roots.draw() >= roots.due else in_state
+            if not engine.active:
+                return original(first, second)
+            state = new if waiting and id((first, second)[place]) in waiting else runs.states.get(id(context()), new)
+            if (roots := state.roots) is not None and roots.draw() >= roots.due:
+                state = picked
             try:
-                return in_state.run(first, second)
+                return state.run(first, second)
             except BaseException as error:
-                guard.finish(_ENDING, runs.failed_in, in_state, first, second, error)
+                guard.finish(_ENDING, runs.failed_in, state, first, second, error)
                 raise
 
         return functools.wraps(self._function)(_with_parameters(observed_run, arguments.names))
