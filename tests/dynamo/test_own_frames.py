@@ -117,3 +117,19 @@ def test_the_traceback_that_dynamo_logs_with_suppress_errors_is_that_of_the_bare
     instrument()
     assert logged(caplog) == bare
     assert bare
+
+
+def test_a_name_of_the_programs_module_that_is_no_text_is_not_asked_for_one(instrument):
+    asked = []
+
+    class Name:
+        def __str__(self):
+            asked.append(self)
+            return "torchspan.of_the_program"
+
+    program = {"__name__": Name(), "refusing": refusing}
+    exec("def backend(graph, inputs):\n    refusing(graph, inputs)", program)
+    instrument()
+    with torch._dynamo.config.patch(suppress_errors=True):
+        torch.compile(lambda x: x + 1, backend=program["backend"])(torch.ones(2))
+    assert asked == []

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from types import (
     BuiltinFunctionType,
     CodeType,
+    FrameType,
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
@@ -349,6 +350,11 @@ def unwrapped(function: Any) -> Any:
 
 _WRAPPERS_LIMIT = 100
 """A function that wraps itself would never end."""
+
+
+def module_of_frame(frame: FrameType | None) -> str:
+    """The name of the module whose code a frame runs; empty if that is not a text."""
+    return "" if frame is None else text(frame.f_globals.get("__name__")) or ""
 
 
 # --- exceptions ------------------------------------------------------------------------------------------------------

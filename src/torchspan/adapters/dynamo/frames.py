@@ -75,7 +75,7 @@ def compiling() -> Compiling:
 def _variables() -> Mapping[str, Any]:
     """The variables of that call of `_compile`."""
     for frame in _outwards():
-        if frame.f_code.co_name == "_compile" and _module(frame) == "torch._dynamo.convert_frame":
+        if frame.f_code.co_name == "_compile" and reading.module_of_frame(frame) == "torch._dynamo.convert_frame":
             return frame.f_locals
     return {}
 
@@ -100,7 +100,7 @@ _WRAPPERS = os.path.join("torch", "_dynamo", "external_utils.py")  # noqa: PTH11
 def called() -> CodeType | None:
     """The code of the call that this thread has handed to Dynamo, which may wait for its lock."""
     for frame in _outwards():
-        if frame.f_code.co_name == "__call__" and _module(frame) == "torch._dynamo.convert_frame":
+        if frame.f_code.co_name == "__call__" and reading.module_of_frame(frame) == "torch._dynamo.convert_frame":
             code = reading.attribute(frame.f_locals.get("frame"), "f_code")
             return code if type(code) is CodeType else None
     return None
@@ -110,7 +110,7 @@ def compiling_again() -> Mapping[str, Any]:
     """The variables of the innermost call of Dynamo's `_compile`; none if another function calls the one that is compiled."""
     converting = next((frame for frame in _outwards() if frame.f_code.co_name == "_compile"), None)
     caller = converting
-    while caller is not None and str(_module(caller)).startswith("torch."):
+    while caller is not None and reading.module_of_frame(caller).startswith("torch."):
         if converting is not None and caller.f_code.co_name == "compile_wrapper":
             return converting.f_locals
         caller = caller.f_back
@@ -137,7 +137,7 @@ def raised() -> BaseException | None:
     if reading.is_a(error, reading.loaded("torch._dynamo.exc", "RestartAnalysis")):
         return None
     entry = None if error is None else traceback_of(error)
-    if entry is None or _module(entry.tb_frame) != "torch._dynamo.utils":
+    if entry is None or reading.module_of_frame(entry.tb_frame) != "torch._dynamo.utils":
         return None
     return error if any(outward is entry.tb_frame for outward in _outwards()) else None
 
@@ -160,10 +160,6 @@ def _outwards() -> Iterator[FrameType]:
             return
         yield frame
         frame = frame.f_back
-
-
-def _module(frame: FrameType) -> Any:
-    return frame.f_globals.get("__name__")
 
 
 # ------------------------------------------------------------------------------------------------------------------
@@ -387,7 +383,7 @@ class Frames:
 
     def wrapped(self, call: Call) -> None:
         """Receive what `torch.compile` has been called with, if Dynamo compiles it through a wrapper: `wrap_inline(fn)`."""
-        called_at = place.of_break(())[0]
+        called_at = place.of_call()
         if called_at is not None:
             self._compiled_at[_of_module(call.get("fn"))] = called_at
 
@@ -477,7 +473,7 @@ class Frames:
         """The function that is compiled; of what PyTorch's own code calls, its name and the line that called `torch.compile`."""
         if frame.wrapped is None:
             return frames.function(frame.code, frame.receiver)
-        called_at = self._compiled_at.get(frame.wrapped) or place.of_break(())[0]
+        called_at = self._compiled_at.get(frame.wrapped) or place.of_call()
         if called_at is not None:
             self._compiled_at[frame.wrapped] = called_at
         facts = {} if called_at is None else called_at.facts()

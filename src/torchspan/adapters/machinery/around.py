@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
 from torchspan._base import reading
@@ -25,17 +25,13 @@ def _without_frames(error: BaseException, wrapper: CodeType) -> None:
     first = entry = reading.traceback_of(error)
     if first is None or entry is None or first.tb_frame.f_code is not wrapper:
         return
-    of_dynamo = _module(first.tb_frame.f_back).startswith("torch._dynamo.")
+    of_dynamo = reading.module_of_frame(first.tb_frame.f_back).startswith("torch._dynamo.")
     while of_dynamo and entry.tb_next is not None:
-        if _module(entry.tb_next.tb_frame).startswith("torchspan."):
+        if reading.module_of_frame(entry.tb_next.tb_frame).startswith("torchspan."):
             entry.tb_next = entry.tb_next.tb_next
         else:
             entry = entry.tb_next
     BaseException.with_traceback(error, first.tb_next)  # whatever its class defines
-
-
-def _module(frame: FrameType | None) -> str:
-    return "" if frame is None else str(frame.f_globals.get("__name__"))
 
 
 def around(

@@ -94,7 +94,7 @@ class WrapperFactory:
         facts = {**self.fixed_facts(phase), **self._taken(action.takes), **self._described(target, action.start, call)}
         if getattr(original, "__torchspan_stand_in__", False):
             facts[semconv.STAND_IN] = True
-        called_at = place.of_break(())[0] if self.engine.current is None and phase in semconv.CODE_LINE.on else None
+        called_at = place.of_call() if self.engine.current is None and phase in semconv.CODE_LINE.on else None
         facts |= {} if called_at is None else called_at.facts()
         if action.links_to is None:
             return facts, ()

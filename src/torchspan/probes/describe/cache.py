@@ -198,7 +198,7 @@ def _raised_by_library(entry: TracebackType | None) -> bool:
     """Whether Torch-TensorRT itself raised, while it unpacked what a cache had returned."""
     module = ""
     while entry is not None:
-        module = reading.text(entry.tb_frame.f_globals.get("__name__")) or ""
+        module = reading.module_of_frame(entry.tb_frame)
         entry = entry.tb_next
     return module.startswith("torch_tensorrt.") and not module.endswith("._engine_cache")
 

@@ -66,8 +66,12 @@ def of_break(stack: Any) -> tuple[StackPlace | None, StackPlace | None]:
     If all of them are a library's, the user's place is among what has called this.
     """
     inside = list(_summaries(stack))
-    own = users(inside) or users(list(_callers())[::-1]) or _innermost(inside)
-    return own, inside[-1] if inside else None
+    return users(inside) or of_call() or _innermost(inside), inside[-1] if inside else None
+
+
+def of_call() -> StackPlace | None:
+    """The innermost place of the user's own code from which this is called."""
+    return users(list(_callers())[::-1])
 
 
 def of_error(error: BaseException) -> StackPlace | None:
