@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the time on the device costs: decided runs and others, with `gpu_time` off and sampled, which take turns.
 
-First torchspan's own Python, over an empty function and CUDA calls that do nothing: the hook, the companion and the writer are the real ones.
+First torchspan's own Python, over an empty function and CUDA calls that do nothing: the hook, the listener and the writer are the real ones.
 Then, on a machine with a GPU, runs of a compiled graph, with what CUDA's calls take.
 """
 
@@ -20,7 +20,7 @@ from torchspan.adapters import Ports, Provenance
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.device import DeviceTimes, _driver
-from torchspan.engine import Engine, LimitedCalls, Pipeline, RateLimits, RunSampling
+from torchspan.engine import Engine, LimitedCalls, RateLimits, RunSampling
 from torchspan.writer import SpanParents, SpanWriter
 
 DECIDED_US, OTHERS_US = 3.0, 0.1
@@ -67,14 +67,13 @@ class TimedHook:
         self._engine = Engine()
         parents, sampling = SpanParents(), RunSampling(RateLimits(), SamplingRules(execute_per_second=EVERY_RUN))
         writer = SpanWriter(provider, parents=parents, holds=sampling.use)
-        self._engine.pipeline = Pipeline([writer.callback])
+        self._engine.listen([writer, *([DeviceTimes(self._engine)] if is_sampled else [])])
         ports = Ports(
             redact=str,
             annotate_current=lambda _name, _attributes: None,
             parents=parents,
             call_policy=LimitedCalls(RateLimits()),
             sampling=sampling,
-            companions=(DeviceTimes(self._engine),) if is_sampled else (),
         )
         factory = WrapperFactory(self._engine, Provenance())
         self.run = wrap_run(factory, ports, EXECUTE.target, EXECUTE.action, execute_engine)

@@ -26,7 +26,7 @@ from table import NO_TARGET, Row, write
 from torchspan.adapters import Ports, Provenance
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.engine import Engine, LimitedCalls, Pipeline, RateLimits, RunSampling
+from torchspan.engine import Engine, LimitedCalls, RateLimits, RunSampling
 from torchspan.engine.run_times import HELD
 from torchspan.phase import EXECUTE as EXECUTE_PHASE
 from torchspan.probes import PROBES, CustomOperator, Step
@@ -66,7 +66,7 @@ class Hooks:
     def __init__(self, tracer_provider=None):
         parents, sampling = SpanParents(), RunSampling(RateLimits())
         self.engine, self.writer = Engine(), SpanWriter(tracer_provider, parents=parents, holds=sampling.use)
-        self.engine.pipeline = Pipeline([self.writer.callback])
+        self.engine.listen([self.writer])
         factory = WrapperFactory(self.engine, Provenance())
         ports = Ports(
             redact=str,

@@ -19,7 +19,7 @@ from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import RUNNING, Engine
 from torchspan.probes import PROBES, Runs
-from torchspan.writer import SpanWriter, enrich_callback
+from torchspan.writer import ServingMarks, SpanWriter
 
 REQUESTS = "torchspan.batch.requests"
 BATCH, EXECUTE = "torchspan.batch", "torch_tensorrt.execute"
@@ -29,7 +29,7 @@ BATCH, EXECUTE = "torchspan.batch", "torch_tensorrt.execute"
 def engine(provider):
     """An engine as the bridge puts it together, at work."""
     engine = Engine()
-    extend(engine, enrich_callback(), SpanWriter(provider).callback)
+    extend(engine, ServingMarks(), SpanWriter(provider))
     RUNNING.start(engine)
     stop = SERVER_SPANS.start()
     SERVER_SPANS.watch(provider)

@@ -17,7 +17,7 @@ from torchspan._base.boundaries import undo_all
 from torchspan._base.logs import Log
 from torchspan._launched.process import RunProcess
 from torchspan._launched.run_report import RunCounts, RunReport
-from torchspan._operators import BLOCKS, OperatorRoots
+from torchspan._operators import BLOCKS, OperatorRoots, OperatorsOfCompilations
 from torchspan._sampling.rules import SamplingRules
 from torchspan._settings import Settings
 from torchspan._settings.kinds import FOLLOW_COMPILED, FOLLOW_NONE
@@ -35,10 +35,9 @@ from torchspan.device import DeviceTimes, LayerTimes, set_thread_local_capture
 from torchspan.engine import (
     RUNNING,
     ActiveWork,
-    Callback,
     Engine,
     LimitedCalls,
-    Pipeline,
+    Listener,
     RateLimits,
     RunSampling,
     RunTotals,
@@ -51,18 +50,19 @@ from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.writer import (
     OPT_IN,
     CurrentSpanNotes,
+    DeviceMemory,
     Heartbeats,
     MetricWriter,
+    ProcessMemory,
     ProgressWriter,
     Sampler,
     SelectedRanks,
+    ServingMarks,
     SpanParents,
     SpanWriter,
-    enrich_callback,
     event_signals,
     is_inside_output,
     is_suppressed,
-    memory_callbacks,
 )
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ class Bridge:
         self._ports = self._make_ports()
         self._provenance = Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
+        self._ranks = SelectedRanks(settings.ranks)
         self._writer = SpanWriter(
             tracer_provider,
             parents=self._parents,
@@ -128,17 +129,17 @@ class Bridge:
             signals=self._signals,
             tracer_of=None if run is None else run.tracer,
             holds=self._sampling.use,
+            ranks=self._ranks,
         )
         self._progress = ProgressWriter(tracer_provider, tracer_of=None if run is None else run.tracer)
         self._operators = OperatorRoots(_load_native, settings.operators, settings.capture)
-        self._ranks = SelectedRanks(settings.ranks)
         if run is None and self._ranks.has_this_one():  # below `run` the first span decides
             self._engine.guard.call("looking for a provider", self._writer.look_for_provider)
         self._gathering: list[Callable[[], Iterable[Gathered]]] = []
         self._inputs = self._following(settings)
         self._metrics = self._make_metrics(meter_provider)
         self._totals = None if run is None else RunTotals(self._engine.run_times.values())
-        self._engine.pipeline = Pipeline(self._members(), is_suppressed=is_suppressed, is_inside=is_inside_output)
+        self._engine.listen(self._listeners(), is_suppressed=is_suppressed, is_inside=is_inside_output)
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
         self.imports = Imports(self._engine, self._writer.has_destination)
         """Receives imports that have ended."""
@@ -155,7 +156,6 @@ class Bridge:
             parents=self._parents,
             call_policy=LimitedCalls(RateLimits()),
             sampling=self._sampling,
-            companions=(LayerTimes(self._settings.layers), *filter(None, [self._device_times])),
         )
 
     def _make_metrics(self, meter_provider: MeterProvider | None) -> MetricWriter:
@@ -182,25 +182,29 @@ class Bridge:
             default=None if self._run is None else self._run.meter_provider,
         )
 
-    def _members(self) -> Iterator[Callback]:
-        """The callbacks of the pipeline, in their order."""
+    def _listeners(self) -> Iterator[Listener]:
+        """Those who receive events, in their order."""
         long = ActiveWork()
-        yield enrich_callback()
-        yield self._ranks.only(self._writer.callback)
-        yield from self._operators.callbacks
-        yield long.callback
-        yield from self._metrics.active_callbacks
-        yield self._metrics.callback
+        yield ServingMarks()
+        yield self._writer
+        yield self._operators
+        yield OperatorsOfCompilations(self._operators)
+        yield long
+        yield from self._metrics.listeners
         if self._settings.heartbeat != 0:
             guard, is_exported = self._engine.guard, self._writer.is_exported
             heartbeats = Heartbeats(long, self._progress, self._settings.heartbeat, guard, is_exported=is_exported)
             self._engine.at_stop(heartbeats.stop)
-            yield heartbeats.callback
+            yield heartbeats
         if self._totals is not None:
-            yield self._totals.callback
+            yield self._totals
         sampler = Sampler()
         self._engine.at_stop(sampler.close)
-        yield from memory_callbacks(sampler, self._writer.is_exported, set_thread_local_capture)
+        yield ProcessMemory(sampler, self._writer.is_exported)
+        yield DeviceMemory(sampler, self._writer.is_exported, set_thread_local_capture)
+        yield LayerTimes(self._settings.layers)
+        if self._device_times is not None:
+            yield self._device_times
 
     def hook(self, library: str, *, late: bool) -> None:
         """Hook into `library`, which has been imported, and into the TensorRT that came with it.
@@ -298,7 +302,7 @@ class Bridge:
                 self._complete_waiting,
                 self._engine.stop,
                 *reversed(self._undo),
-                self._metrics.close,
+                self._metrics.stop,
                 self._parents.close,
                 self._leave,
             )
@@ -313,8 +317,9 @@ class Bridge:
 
     def _spans_of_pauses(self) -> int:
         """Number of spans that were not started because starting them was paused."""
-        left_out = self._engine.guard.left_out
-        return left_out.get(OPENING, 0) + left_out.get(self._writer.callback.name, 0)
+        names = {self._writer.name, observed_functions.CALLS}
+        left_out = self._engine.guard.left_out.items()
+        return sum(count for name, count in left_out if name in names or name.startswith(OPENING))
 
     def _complete(self, report: RunReport) -> None:
         resolved = adapters.resolve_probes()

@@ -189,17 +189,18 @@ def test_a_start_that_succeeds_does_not_end_the_row_of_an_end_that_fails(clock, 
 
     def start():
         started.append(1)
+        return True
 
     for _ in range(10):
-        if guard.begin("work", start) is not FAILED:
-            guard.finish("work", fails)
+        if guard.call("work", start):
+            guard.end("work", fails)
     assert len(started) == 3
 
 
 def test_an_end_that_fails_during_a_pause_does_not_lengthen_it(clock, unlogged):
     guard = Guard()
     for _ in range(10):
-        guard.finish("work", fails)
+        guard.end("work", fails)
     clock[0] += 1
     assert guard.call("work", lambda: "result") == "result"
 
@@ -291,7 +292,7 @@ def unlogged():
 def test_a_guard_remembers_a_bounded_number_of_names_and_counts_all(unlogged):
     guard = Guard()
     for number in range(NAMES):
-        assert guard.begin(f"observer {number}", fails) is FAILED
+        assert guard.call(f"observer {number}", fails) is None
     assert len(guard.failures) == NAMES_LIMIT
     assert guard.total == NAMES
 

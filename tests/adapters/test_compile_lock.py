@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.engines import extend
+from support.engines import Callback, extend
 from support.stacks import innermost_frame
 from torchspan import phase, semconv
 from torchspan.adapters.dynamo import compile_lock
 from torchspan.adapters.dynamo.compile_lock import Waits
-from torchspan.engine import Callback, Engine
+from torchspan.engine import Engine
 from torchspan.probes import Record, Target
 
 LIMIT_S = 60

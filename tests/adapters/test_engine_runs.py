@@ -13,16 +13,18 @@ from opentelemetry import context as context_api
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, set_span_in_context, use_span
 
-from support.engines import extend
+from support.engines import Callback, extend
 from support.ports import make_ports
 from torchspan import callbacks, phase, semconv
+from torchspan._base.errors import Guarded
 from torchspan._sampling.rules import SamplingRules
 from torchspan.adapters import Provenance
 from torchspan.adapters.engine_runs import EngineRuns, RunState, wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.engine import Callback, Engine, RateLimits, RunSampling
+from torchspan.engine import Engine, Listener, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.callback_registry import REGISTRY, Registry
+from torchspan.subscribers.entry import Entry
 from torchspan.writer import SpanParents
 
 FOLDED = "torch_tensorrt.execute.folded.count"
@@ -837,75 +839,95 @@ def test_after_close_a_wrapper_that_stayed_bound_passes_runs_through(hooked, tra
     assert runs.events == []
 
 
-# --- companions ---------------------------------------------------------------------------------------------------
+# --- listeners to runs --------------------------------------------------------------------------------------------
 
 
-class ShapeRecorder:
-    """A companion that records the shapes of inputs."""
+class ShapeRecorder(Listener):
+    """Records the shapes of inputs."""
+
+    name = "recording shapes"
+    is_innermost = True
 
     def __init__(self):
         self.shapes = []
 
-    def begin(self, run):
-        self.shapes.append([tuple(each.shape) for each in run.inputs])
-
-    def end(self, token, run):
-        pass
+    def open(self, event):
+        self.shapes.append([tuple(each.shape) for each in event.observed.inputs])
 
 
-class FakeGpuTimer:
-    """A companion that measures a time on a device that there is not."""
+class FakeGpuTimer(Listener):
+    """Measures a time on a device that there is not."""
 
-    def begin(self, run):
+    name = "timing"
+    is_innermost = True
+
+    def open(self, event):
         return 10
 
-    def end(self, token, run):
-        run.event.additions["gpu_time"] = token + 5
+    def leave(self, event, token):
+        event.additions["gpu_time"] = token + 5
 
 
-def test_a_companion_records_the_shapes_of_recorded_runs_alone(hooked, tracer):
+def test_a_listener_has_the_inputs_of_recorded_runs_alone(hooked, tracer):
     recorder = ShapeRecorder()
-    runs, trt_engine = hooked(companions=(recorder,)), TrtEngine()
+    runs, trt_engine = hooked(), TrtEngine()
+    extend(runs.engine, recorder)
     with tracer.start_as_current_span("request"):
         for size in range(15):
             runs.run([SimpleNamespace(shape=(size, 16))], trt_engine)
     assert recorder.shapes == [[(size, 16)] for size in range(10)]
 
 
-def test_a_companion_adds_the_time_of_a_device_to_the_event(hooked, tracer):
-    runs = hooked(companions=(ShapeRecorder(), FakeGpuTimer()))
+def test_a_listener_adds_the_time_of_a_device_to_the_event(hooked, tracer):
+    runs = hooked()
+    extend(runs.engine, ShapeRecorder(), FakeGpuTimer())
     with tracer.start_as_current_span("request"):
         runs.run([], TrtEngine())
     assert [event.additions for event in runs.events] == [{"gpu_time": 15}]
     assert [event.phase for event in runs.events] == [phase.EXECUTE]
 
 
-def test_companions_end_in_reverse_also_when_the_run_raises(hooked, tracer):
+def test_innermost_listeners_are_opened_inside_the_users_callbacks_and_left_first(hooked, tracer):
     seen = []
 
-    def companion(name):
-        begin = lambda run: seen.append(f"{name} begins")
-        return SimpleNamespace(begin=begin, end=lambda token, run: seen.append(f"{name} ends"))
+    class Named(Listener):
+        def __init__(self, name, is_innermost):
+            self.name, self.is_innermost = name, is_innermost
+
+        def open(self, event):
+            seen.append(f"{self.name} begins")
+
+        def leave(self, event, token):
+            seen.append(f"{self.name} ends")
 
     def fails(input_tensors, engine):
         seen.append("run")
         raise ValueError
 
-    runs = hooked(fails, companions=(companion("one"), companion("two")))
+    runs = hooked(fails)
+    extend(runs.engine, Named("one", is_innermost=True), Named("two", is_innermost=False))
+    starts = lambda _record: seen.append("user's begins")
+    ends = lambda _record, _context: seen.append("user's ends")
+    registry = runs.engine.registry
+    registry.add(Entry(registry.new_handle(), Guarded("user's"), starts, ends, frozenset(), registry.guard))
     with tracer.start_as_current_span("request"), pytest.raises(ValueError):
         runs.run([], TrtEngine())
-    assert seen == ["one begins", "two begins", "run", "two ends", "one ends"]
+    starts = ["two begins", "user's begins", "one begins"]
+    assert seen == [*starts, "run", "one ends", "user's ends", "two ends"]
 
 
-def test_a_companion_that_raises_costs_its_record_alone(hooked, tracer, caplog):
-    class Broken:
-        def begin(self, run):
-            raise RuntimeError("a companion's")
+def test_a_listener_that_raises_costs_its_record_alone(hooked, tracer, caplog):
+    class Broken(Listener):
+        name = "broken"
 
-        def end(self, token, run):
+        def open(self, event):
+            raise RuntimeError("a listener's")
+
+        def close(self, event, token):
             raise AssertionError("it has not begun")
 
-    runs = hooked(companions=(Broken(), FakeGpuTimer()))
+    runs = hooked()
+    extend(runs.engine, Broken(), FakeGpuTimer())
     with tracer.start_as_current_span("request"):
         assert runs.run([1], TrtEngine()) == [1]
     assert runs.events[0].additions == {"gpu_time": 15}

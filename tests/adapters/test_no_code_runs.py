@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from support.engines import extend
+from support.engines import Callback, extend
 from support.hostile import RAN, exits, hostile_class, hostiles, made
 from support.ports import make_ports
 from torchspan import phase
@@ -23,7 +23,7 @@ from torchspan.adapters.tensorrt import ContextCreation
 from torchspan.adapters.tensorrt.build import Builds, Parses, tap_parser
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
 from torchspan.adapters.torch_tensorrt.recompiling import tap_engine, wrap_recompilation
-from torchspan.engine import Callback, Engine, Observed
+from torchspan.engine import Engine, Observed
 from torchspan.probes import PROBES, Lock, Record, Runs, Tap
 from torchspan.subscribers.callback_registry import Registry
 

@@ -358,12 +358,12 @@ def test_failures_are_kept_ten_a_second_and_the_others_are_counted(runs, exporte
 def test_a_failed_run_is_measured_once(runs, metrics):
     hooked, engine = runs(TorchspanSampler(), failing), TrtEngine()
     writer = MetricWriter(hooked.engine, metrics.provider, dropped={})
-    hooked.engine.pipeline = type(hooked.engine.pipeline)([hooked.writer.callback, writer.callback])
+    hooked.engine.listen([hooked.writer, writer])
     for _ in range(15):
         with pytest.raises(RuntimeError):
             hooked.run([], engine)
     points = metrics.read()["torch_tensorrt.execute.duration"]
-    writer.close()
+    writer.stop()
     assert sum(point.count for point in points) == 15
 
 

@@ -7,10 +7,10 @@ import weakref
 import pytest
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-from support.engines import extend
+from support.engines import Callback, extend
 from support.sampled_runs import SampledRuns, TrtEngine
 from torchspan import semconv
-from torchspan.engine import Callback
+
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

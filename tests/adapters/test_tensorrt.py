@@ -6,10 +6,10 @@ import types
 
 import pytest
 
-from support.engines import extend
+from support.engines import Callback, extend
 from support.ports import make_ports
 from torchspan.adapters import Provenance, tensorrt
-from torchspan.engine import Callback, Engine
+from torchspan.engine import Engine
 from torchspan.phase import BUILD_ENGINE
 
 

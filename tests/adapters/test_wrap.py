@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from support.engines import extend
+from support.engines import Callback, extend
 from support.own_failures import consequences
 from torchspan import phase, semconv
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.engine import Callback, Engine
+from torchspan.engine import Engine
 from torchspan.probes import RAISED, Annotate, Call, Function, Method, Record, Shares, Step, Tally
 
 F = Function("x:f")
@@ -204,11 +204,11 @@ def test_where_opening_an_event_fails_the_call_is_not_observed(wrapping, engine,
     def fails(*_args):
         raise RuntimeError("torchspan's")
 
-    monkeypatch.setattr(engine.registry, "picked", fails)
+    monkeypatch.setattr(engine.registry, "tree", fails)
     observed = wrapping.record(F, COMPILATION, lambda: "result")
     assert [observed() for _ in range(5)] == ["result"] * 5
     assert ended == []
-    assert consequences(caplog)[0] == "opening an event failed; the program continues, with less telemetry."
+    assert consequences(caplog)[0] == "opening x:f failed; the program continues, with less telemetry."
 
 
 def test_where_the_links_or_fixed_facts_fail_the_call_is_not_observed(wrapping, ended, monkeypatch):
@@ -230,7 +230,7 @@ def test_where_closing_an_event_fails_it_ends_all_the_same_and_the_failure_is_co
     observed = wrapping.record(F, Record(phase.EXPORT, remembers_result=True), lambda: "result")
     assert [observed() for _ in range(2)] == ["result"] * 2
     assert len(ended) == 2
-    assert engine.guard.failures == {"closing the event of x:f": 2}
+    assert engine.guard.failures == {"closing x:f": 2}
     assert engine.current is None
 
 

@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from support.engines import extend
+from support.engines import Callback, extend
 from torchspan import callbacks, phase
 from torchspan.callbacks import (
     INVALID_CALLBACK_HANDLE,
@@ -21,7 +21,7 @@ from torchspan.callbacks import (
     add_thread_local_callback,
     record_function,
 )
-from torchspan.engine import Callback, Engine
+from torchspan.engine import Engine
 from torchspan.subscribers.callback_registry import REGISTRY
 
 

@@ -74,7 +74,7 @@ def file(tmp_path, monkeypatch):
         provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(path)))
         engine = Engine()
         signals = event_signals(opt_in, events, logs, capture_text=False)
-        extend(engine, SpanWriter(provider, signals=signals).callback)
+        extend(engine, SpanWriter(provider, signals=signals))
         work(engine, FakeTime(monkeypatch))
         provider.shutdown()
         if records.all():

@@ -107,7 +107,7 @@ def test_whole_texts_in_the_file_of_a_run_do_not_arrive(start, backend, tmp_path
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(RunFileProcessor(path, "0123456789abcdef"))
     engine = Engine()
-    extend(engine, SpanWriter(provider, capture="local").callback)
+    extend(engine, SpanWriter(provider, capture="local"))
     event = engine.open(phase.PARSE, {semconv.MODEL_SIZE: 4711})
     event.additions[semconv.PARSER_ERROR] = messages.of_text(f"Failed to parse ONNX model from file: {SENTENCE}!")
     engine.close(event, ValueError(SENTENCE))

@@ -37,7 +37,7 @@ def work(url):
     provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(f"{url}/v1/traces")))
     logs.add_log_record_processor(logs_export.SimpleLogRecordProcessor(OTLPLogExporter(f"{url}/v1/logs")))
     engine = Engine()
-    extend(engine, SpanWriter(provider, signals=event_signals("logs", "log", logs, capture_text=False)).callback)
+    extend(engine, SpanWriter(provider, signals=event_signals("logs", "log", logs, capture_text=False)))
     event = engine.open(phase.BUILD_ENGINE, {})
     line = {semconv.LOG_SEVERITY: "ERROR", semconv.LOG_COUNT: 2, semconv.LOG_OUT_OF_MEMORY: False}
     event.occurrences.append(Occurrence(semconv.LOG_EVENT, event.start_ns, line))

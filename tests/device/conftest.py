@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from support.asynchronous_device import GLOBAL, AsynchronousDevice
-from support.engines import extend
+from support.engines import Callback, extend
 from support.ports import make_ports
 from support.real_device import RealDevice
 from torchspan import phase
@@ -16,7 +16,7 @@ from torchspan.adapters import Provenance
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.device import DeviceTimes, _driver
-from torchspan.engine import Callback, Engine, RateLimits, RunSampling
+from torchspan.engine import Engine, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.callback_registry import Registry
 from torchspan.testing import is_without_gpu
@@ -86,11 +86,11 @@ class TimedRuns:
         self.engine = Engine(Registry())
         self.completed = []
         self._changed = threading.Condition()
-        extend(self.engine, Callback("events", lambda event: event, self._complete))
         self.parents = SpanParents()
         self.times = DeviceTimes(self.engine, **options)
+        extend(self.engine, Callback("events", lambda event: event, self._complete), self.times)
         sampling = RunSampling(RateLimits())
-        ports = make_ports(parents=self.parents, sampling=sampling, companions=(self.times,))
+        ports = make_ports(parents=self.parents, sampling=sampling)
         provenance = Provenance()
         self._fresh = provenance.fresh
         factory = WrapperFactory(self.engine, provenance)

@@ -19,7 +19,8 @@ from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.device import LayerTimes
 from torchspan.device._layers import _REQUESTS, LayerReports, LayerSamples
-from torchspan.engine import RUNNING, Callback, Engine, Pipeline, RateLimits, RecordedRun, RunSampling
+from support.engines import Callback
+from torchspan.engine import RUNNING, Engine, ObservedRun, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.callback_registry import Registry
 from torchspan.writer import SpanParents
@@ -40,12 +41,12 @@ class Engines:
         self.engine = Engine(Registry())
         self.tables = []
         self.is_sampled = True
-        self.engine.pipeline = Pipeline((Callback("events", self._start, self._end),))
+        self.engine.listen([Callback("events", self._start, self._end), LayerTimes(setting)])
         RUNNING.start(self.engine)
         self._parents = SpanParents()
         sampling = RunSampling(RateLimits())
         sampling.use(SamplingRules(execute=1.0, execute_per_second=1e6))
-        self._ports = make_ports(parents=self._parents, sampling=sampling, companions=(LayerTimes(setting),))
+        self._ports = make_ports(parents=self._parents, sampling=sampling)
 
     def _start(self, event):
         event.is_sampled = self.is_sampled
@@ -505,10 +506,10 @@ def test_an_engine_that_could_not_be_timed_is_asked_again_by_a_further_call_alon
 
 
 def test_a_run_of_a_graph_has_no_layers(engines, caplog):
-    times = LayerTimes("*:1")
-    event = engines.engine.open(phase.RUN_GRAPH, {})
-    assert times.begin(RecordedRun(event, lambda: None, ())) is None
+    torchspan.layers("*", runs=1)
+    event = engines.engine.open(phase.RUN_GRAPH, {}, observed=ObservedRun(print, (), {}, print, ()))
     engines.engine.close(event)
+    assert engines.tables == [{}]
     assert lines(caplog) == []
 
 

@@ -17,7 +17,7 @@ def engine():
 @pytest.fixture
 def active(engine):
     active = ActiveWork()
-    extend(engine, active.callback)
+    extend(engine, active)
     return active
 
 
@@ -41,8 +41,8 @@ def test_work_that_has_ended_is_not_kept(engine, active):
 
 
 def test_the_callback_is_called_by_what_it_keeps_track_of():
-    assert ActiveWork().callback.name == "keeping track of long work"
-    assert ActiveWork(name="runs").callback.name == "keeping track of runs"
+    assert ActiveWork().name == "keeping track of long work"
+    assert ActiveWork(name="runs").name == "keeping track of runs"
 
 
 def test_long_work_inside_long_work_is_one_piece_of_work(engine, active):

@@ -6,9 +6,9 @@ from types import ModuleType
 import pytest
 
 import torchspan.engine
-from support.engines import extend
+from support.engines import Callback, extend
 from torchspan import phase
-from torchspan.engine import Anchor, Audience, Callback, Engine, Pipeline, Placement
+from torchspan.engine import Anchor, Audience, Engine, Placement
 from torchspan.subscribers.callback_registry import Registry
 
 
@@ -30,8 +30,8 @@ def recorder(name, seen):
     )
 
 
-def test_the_pipeline_starts_in_order_and_ends_in_reverse(seen):
-    engine = Engine(pipeline=Pipeline([recorder("writer", seen), recorder("first", seen), recorder("second", seen)]))
+def test_listeners_start_in_order_and_end_in_reverse(seen):
+    engine = Engine(listeners=[recorder("writer", seen), recorder("first", seen), recorder("second", seen)])
     engine.close(engine.open(phase.COMPILE, {}))
     assert seen == [
         "writer start torch_tensorrt.compile",
@@ -43,9 +43,9 @@ def test_the_pipeline_starts_in_order_and_ends_in_reverse(seen):
     ]
 
 
-def test_a_pipeline_refuses_two_callbacks_of_one_name(seen):
-    with pytest.raises(ValueError, match="two callbacks of one name: writer"):
-        Pipeline([recorder("writer", seen), recorder("other", seen), recorder("writer", seen)])
+def test_an_engine_refuses_two_listeners_of_one_name(seen):
+    with pytest.raises(ValueError, match="two listeners of one name: writer"):
+        Engine(listeners=[recorder("writer", seen), recorder("other", seen), recorder("writer", seen)])
 
 
 def test_a_callback_receives_its_phases_only(engine, seen):
@@ -167,10 +167,10 @@ def test_what_belongs_to_the_program_passes_through_a_callback_and_closes_what_h
     assert seen == ["earlier start torch_tensorrt.compile", "earlier end torch_tensorrt.compile"]
 
 
-def test_an_engine_runs_its_own_pipeline_alongside_another_engine_of_the_same_registry(seen):
+def test_an_engine_has_its_own_listeners_alongside_another_engine_of_the_same_registry(seen):
     registry = Registry()
-    first = Engine(registry, Pipeline([recorder("first", seen)]))
-    second = Engine(registry, Pipeline([recorder("second", seen)]))
+    first = Engine(registry, [recorder("first", seen)])
+    second = Engine(registry, [recorder("second", seen)])
     open_event = first.open(phase.COMPILE, {})
     first.stop()
     first.close(open_event)
@@ -226,13 +226,13 @@ def test_an_event_whose_end_was_interrupted_ends_with_its_error(engine, seen, mo
     assert (event.error, event.end_ns) == (None, event.start_ns)
 
 
-def test_what_comes_before_the_next_event_runs_once_and_not_for_subscribers_alone(engine, seen):
+def test_what_comes_before_the_next_event_runs_once_and_not_for_users_alone(engine, seen):
     def action():
         seen.append("before")
 
     for _ in range(2):
         engine.before_next_event(action)
-    engine.open(phase.COMPILE, {}, audience=Audience.SUBSCRIBERS)
+    engine.open(phase.COMPILE, {}, audience=Audience.USERS)
     assert seen == []
     for _ in range(2):
         engine.close(engine.open(phase.COMPILE, {}))
@@ -242,7 +242,7 @@ def test_what_comes_before_the_next_event_runs_once_and_not_for_subscribers_alon
 def test_for_sampling_what_begins_alongside_a_detached_event_is_a_tree_of_its_own(engine):
     def trees():
         events = [engine.open(phase.EXECUTE, {}, placement=Placement()), engine.open(phase.COMPILE, {})]
-        return [event.state.tree for event in events]
+        return [event.tree for event in events]
 
     engine.registry.has_trees = True
     detached, current = contextvars.copy_context().run(trees)
@@ -255,11 +255,11 @@ def test_for_sampling_a_tree_is_open_until_its_root_ends(engine):
     root = engine.open(phase.COMPILE, {})
     for _ in range(2):
         child = engine.open(phase.CONVERT, {})
-        assert child.state.tree is root.state.tree
+        assert child.tree is root.tree
         engine.close(child)
-        assert root.state.tree.is_open
+        assert root.tree.is_open
     engine.close(root)
-    assert not root.state.tree.is_open
+    assert not root.tree.is_open
 
 
 def test_an_event_knows_the_thread_in_which_it_was_opened(engine):

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from support.engines import extend
+from support.engines import Callback, extend
 from torchspan import phase
-from torchspan.engine import CURRENT, Callback, Engine, EventStack, ThreadStacks
+from torchspan.engine import CURRENT, Engine, EventStack, ThreadStacks
 
 
 class Source:
@@ -181,7 +181,7 @@ def test_facts_that_arrive_before_the_end_defer_nothing(engine):
 
 def test_facts_of_another_thread_that_arrive_while_an_event_is_closed_complete_it(engine):
     def leave(event, _context):
-        device = threading.Thread(target=event.state.deferral.complete, args=({"while closing": True},))
+        device = threading.Thread(target=event.deferral.complete, args=({"while closing": True},))
         device.start()
         device.join()
 

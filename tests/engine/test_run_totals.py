@@ -5,7 +5,7 @@ import pytest
 
 from torchspan import phase
 from torchspan._base.errors import Guard
-from torchspan.engine import Engine, Pipeline, RunTimes, RunTotals
+from torchspan.engine import Engine, RunTimes, RunTotals
 from torchspan.engine.run_times import TOTALLED
 
 
@@ -46,7 +46,7 @@ def test_a_collector_that_fails_and_the_callback_for_totals_are_named():
     times.want(fails, batch=1)
     times.add(0.5)
     assert guard.failures == {"adding up runs": 1}
-    assert RunTotals([times]).callback.name == "totalling runs"
+    assert RunTotals([times]).name == "totalling runs"
 
 
 def test_without_a_collector_a_bounded_number_is_held(times, totals):
@@ -59,7 +59,7 @@ def test_without_a_collector_a_bounded_number_is_held(times, totals):
 def test_runs_that_are_events_are_counted_and_those_inside_another_are_not():
     engine = Engine()
     totals = RunTotals(engine.run_times.values())
-    engine.pipeline = Pipeline((totals.callback,))
+    engine.listen([totals])
     compilation = engine.open(phase.COMPILE, {})
     engine.close(compilation)
     run = engine.open(phase.EXECUTE, {})

@@ -43,7 +43,7 @@ def engine(own):
     """An engine whose spans go to `run`'s own provider, three for each trace."""
     engine = Engine()
     writer = SpanWriter(spans_per_trace=3, tracer_of=lambda _provider, *named: own.get(*named, None))
-    extend(engine, writer.callback)
+    extend(engine, writer)
     return engine
 
 

@@ -179,7 +179,7 @@ def left():
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     engine = Engine()
-    extend(engine, SpanWriter(provider).callback)
+    extend(engine, SpanWriter(provider))
     redact = messages.line_reader(capture_text=False)
 
     def close(error=None, occurrences=(), **facts):

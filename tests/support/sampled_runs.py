@@ -8,7 +8,7 @@ from torchspan import phase
 from torchspan.adapters import Provenance
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.engine import Engine, Pipeline, RateLimits, RunSampling
+from torchspan.engine import Engine, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.callback_registry import Registry
 from torchspan.writer import SpanParents, SpanWriter
@@ -40,7 +40,7 @@ class SampledRuns:
         self.parents = SpanParents()
         self.engine = Engine(registry or Registry())
         self.writer = SpanWriter(self.provider, parents=self.parents, holds=self.sampling.use)
-        self.engine.pipeline = Pipeline([self.writer.callback])
+        self.engine.listen([self.writer])
         self.provenance = Provenance()
         ports = make_ports(parents=self.parents, sampling=self.sampling)
         factory = WrapperFactory(self.engine, self.provenance)

@@ -21,7 +21,7 @@ def users(label, provider=None):
 def torchspans(label, provider=None):
     """A compilation passes by, of a model called `label`. Returns the process it ran in."""
     engine = Engine()
-    extend(engine, SpanWriter(provider).callback)
+    extend(engine, SpanWriter(provider))
     engine.close(engine.open(phase.COMPILE, {semconv.MODEL_CLASS: _as_class(label)}))
     return os.getpid()
 

@@ -80,7 +80,7 @@ def started(provider):
 
     def start(spans_per_trace, tracer_provider=provider):
         engine, writer = Engine(), SpanWriter(tracer_provider, spans_per_trace=spans_per_trace)
-        extend(engine, writer.callback)
+        extend(engine, writer)
         return engine, writer
 
     return start
@@ -349,9 +349,9 @@ def engine_made(engine):
 )
 def test_with_300_engines_every_conversion_and_build_is_a_span_and_the_rest_is_folded(provider, exporter, metrics):
     engine, writer = Engine(), SpanWriter(provider)
-    extend(engine, writer.callback)
+    extend(engine, writer)
     recorder = MetricWriter(engine, metrics.provider, dropped={"budget": lambda: writer.dropped})
-    extend(engine, recorder.callback)
+    extend(engine, recorder)
 
     def compilation(_event):
         run(engine, phase.LOWER, inside=lambda _: [run(engine, phase.PASS, target="a pass") for _ in range(20)])
@@ -377,12 +377,12 @@ def test_with_300_engines_every_conversion_and_build_is_a_span_and_the_rest_is_f
     assert metrics.counts("torch_tensorrt.phase.duration", "torchspan.phase") == {
         name: count for name, count in reported.items() if name != COMPILE
     }
-    recorder.close()
+    recorder.stop()
 
 
 def test_with_1000_engines_no_more_than_2000_spans_are_written(provider, exporter):
     engine, writer = Engine(), SpanWriter(provider)
-    extend(engine, writer.callback)
+    extend(engine, writer)
     run(engine, phase.COMPILE, inside=lambda _: [engine_made(engine) for _ in range(1000)])
     spans = exporter.get_finished_spans()
     assert len(spans) == 2000

@@ -18,7 +18,7 @@ from support.engines import extend
 from torchspan import phase, propagation
 from torchspan._server_span import REMEMBERED, SERVER_SPANS
 from torchspan.engine import Engine
-from torchspan.writer import MetricWriter, enrich_callback
+from torchspan.writer import MetricWriter, ServingMarks
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def carried():
 def is_marked(of_phase=phase.COMPILE):
     """Whether an event that starts here is one while serving. No span writer is there."""
     engine = Engine()
-    extend(engine, enrich_callback())
+    extend(engine, ServingMarks())
     event = engine.open(of_phase, {})
     engine.close(event)
     return event.attributes.get("torchspan.while_serving")
@@ -90,12 +90,12 @@ def test_other_work_below_a_server_span_is_not_marked(tracer):
 def test_the_metrics_have_it_without_the_span_writer(tracer, metrics):
     engine = Engine()
     recorder = MetricWriter(engine, metrics.provider, dropped={})
-    extend(engine, enrich_callback(), recorder.callback)
+    extend(engine, ServingMarks(), recorder)
     with server(tracer), tracer.start_as_current_span("middleware"):
         engine.close(engine.open(phase.COMPILE, {}))
     assert metrics.counts("torch_tensorrt.compile.duration", "torchspan.while_serving") == {True: 1}
     engine.stop()
-    recorder.close()
+    recorder.stop()
 
 
 @pytest.mark.parametrize("attach", ["use_span", "set_span_in_context"])

@@ -56,7 +56,7 @@ def fails(provider):
     def fail(opt_in, logger_provider, *, of=provider, capture="none", **options):
         signal = event_signals(opt_in, "span", logger_provider, capture_text=capture == "text")
         engine = Engine()
-        extend(engine, SpanWriter(of, signals=signal, capture=capture, **options).callback)
+        extend(engine, SpanWriter(of, signals=signal, capture=capture, **options))
         raise_once(engine)
         return engine
 
@@ -140,7 +140,7 @@ def test_a_record_has_the_attributes_that_the_span_event_has(fails, logs, record
 
 def test_a_function_in_c_that_raises_has_the_place_that_called_torchspans_wrapper(provider, exporter):
     engine = Engine()
-    extend(engine, SpanWriter(provider).callback)
+    extend(engine, SpanWriter(provider))
     wrapped = WrapperFactory(engine, Provenance()).record(Function("x:partition"), Record(phase.PARTITION), int)
     with pytest.raises(ValueError):
         wrapped("no number")
@@ -301,7 +301,7 @@ def test_nothing_is_kept_of_spans_that_have_ended(fails, logs):
 def test_there_is_something_to_export_once_a_record_has_been_emitted(logs):
     signal = event_signals("logs", "span", logs, capture_text=False)
     engine = Engine()
-    extend(engine, SpanWriter(signals=signal).callback)
+    extend(engine, SpanWriter(signals=signal))
     assert signal.exports() == []
     raise_once(engine)
     assert signal.exports() == [logs.force_flush]
@@ -335,7 +335,7 @@ def engine_with(provider):
     def make(events, logger_provider, *, of=provider, capture="none", opt_in="", **options):
         signals = event_signals(opt_in, events, logger_provider, capture_text=capture == "text")
         engine = Engine()
-        extend(engine, SpanWriter(of, signals=signals, capture=capture, **options).callback)
+        extend(engine, SpanWriter(of, signals=signals, capture=capture, **options))
         return engine
 
     return make
@@ -476,7 +476,7 @@ def test_an_exception_of_work_without_room_for_a_span_is_one_record(engine_with,
 def test_there_is_something_to_export_once_an_event_was_a_record(logs):
     signals = event_signals("", "log", logs, capture_text=False)
     engine = Engine()
-    extend(engine, SpanWriter(signals=signals).callback)
+    extend(engine, SpanWriter(signals=signals))
     assert signals.exports() == []
     build(engine, OF_EACH_NAME[0])
     assert signals.exports() == [logs.force_flush]

@@ -25,9 +25,9 @@ def measured():
             Engine(),
             InMemoryMetricReader(),
         )
-        extend(engine, SpanWriter(provider).callback)
+        extend(engine, SpanWriter(provider))
         meters = MeterProvider([reader], shutdown_on_exit=False)
-        extend(engine, MetricWriter(engine, meters, dropped={}).callback)
+        extend(engine, MetricWriter(engine, meters, dropped={}))
 
         def exemplars(name):
             (resource,) = reader.get_metrics_data().resource_metrics

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from support.engines import extend
 from torchspan import phase
 from torchspan.engine import ActiveWork, Engine
-from torchspan.writer import Heartbeats, Sampler, SpanWriter, memory_callbacks
+from torchspan.writer import DeviceMemory, Heartbeats, ProcessMemory, Sampler, SpanWriter
 
 
 def provider(**options):
@@ -44,8 +44,8 @@ def threads_of(monkeypatch):
         engine, writer, active, sampler = Engine(), SpanWriter(provider), ActiveWork(), Sampler()
         heartbeats = Heartbeats(active, Nothing(), None, engine.guard, is_exported=writer.is_exported)
         undo.extend((sampler.close, heartbeats.stop))
-        memory = memory_callbacks(sampler, writer.is_exported)
-        extend(engine, writer.callback, active.callback, heartbeats.callback, *memory)
+        memory = ProcessMemory(sampler, writer.is_exported)
+        extend(engine, writer, active, heartbeats, memory)
         started = []
         start = threading.Thread.start
         monkeypatch.setattr(threading.Thread, "start", lambda self: (started.append(self.name), start(self))[1])
@@ -83,7 +83,9 @@ def test_an_api_without_sdk_starts_no_thread(threads_of):
 
 def test_no_memory_is_read_for_a_span_that_goes_nowhere():
     engine, writer = Engine(), SpanWriter(TracerProvider(shutdown_on_exit=False))
-    extend(engine, writer.callback, *memory_callbacks(is_exported=writer.is_exported))
+    sampler = Sampler()
+    extend(engine, writer, ProcessMemory(sampler, writer.is_exported))
+    extend(engine, DeviceMemory(sampler, writer.is_exported, bool))
     event = engine.open(phase.BUILD_ENGINE, {})
     engine.close(event)
     assert event.additions == {}

@@ -66,7 +66,7 @@ def provider(made, path, collector):
 
 def engine_of(provider):
     engine = Engine()
-    extend(engine, SpanWriter(provider).callback)
+    extend(engine, SpanWriter(provider))
     return engine
 
 
@@ -182,14 +182,14 @@ import os, signal, sys
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from torchspan import phase
-from torchspan.engine import Engine, Pipeline
+from torchspan.engine import Engine
 from torchspan.sdk import FileSpanExporter
 from torchspan.writer import SpanWriter
 
 provider = TracerProvider()
 provider.add_span_processor(BatchSpanProcessor(FileSpanExporter(sys.argv[1])))
 engine = Engine()
-engine.pipeline = Pipeline((SpanWriter(provider).callback,))
+engine.listen([SpanWriter(provider)])
 engine.close(engine.open(phase.COMPILE, {}))
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -62,7 +62,7 @@ class Work:
         self.dropped = 0
         self.engine = Engine()
         self.writer = MetricWriter(self.engine, provider, dropped={"budget": lambda: self.dropped})
-        extend(self.engine, *self.writer.active_callbacks, self.writer.callback)
+        extend(self.engine, *self.writer.listeners)
 
     def compile(self, times=1):
         for _ in range(times):
@@ -70,7 +70,7 @@ class Work:
 
     def close(self):
         self.engine.stop()
-        self.writer.close()
+        self.writer.stop()
 
 
 @pytest.fixture

@@ -63,9 +63,9 @@ def begin(engine, listener, time):
 
     def enable(interval_s=0.5, teller=listener):
         active = ActiveWork()
-        extend(engine, active.callback)
+        extend(engine, active)
         started.append(Heartbeats(active, teller, interval_s, engine.guard, time.new_sleep))
-        extend(engine, started[-1].callback)
+        extend(engine, started[-1])
         return started[-1]
 
     yield enable

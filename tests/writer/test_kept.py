@@ -29,7 +29,7 @@ def work(exporter):
         provider.add_span_processor(SimpleSpanProcessor(exporter))
         provider.add_span_processor(SimpleSpanProcessor(EMITTED))
         engine = Engine()
-        extend(engine, SpanWriter(provider).callback)
+        extend(engine, SpanWriter(provider))
         return engine, provider.get_tracer("app")
 
     return make

@@ -49,7 +49,7 @@ def engine_with(provider, processor):
     def make(capture="local", opt_in="", events="span", logs=None, **options):
         engine = Engine()
         signal = event_signals(opt_in, events, logs, capture_text=capture == "text")
-        extend(engine, SpanWriter(provider, capture=capture, signals=signal, **options).callback)
+        extend(engine, SpanWriter(provider, capture=capture, signals=signal, **options))
         return engine
 
     return make
@@ -185,7 +185,7 @@ def test_an_event_that_the_sdks_limit_drops_has_no_text_and_the_others_keep_thei
     provider = TracerProvider(span_limits=SpanLimits(max_events=1), shutdown_on_exit=False)
     provider.add_span_processor(RunFileProcessor(path, "0123456789abcdef"))
     engine = Engine()
-    extend(engine, SpanWriter(provider, capture="local").callback)
+    extend(engine, SpanWriter(provider, capture="local"))
     event = engine.open(phase.BUILD_ENGINE, {})
     event.occurrences += [
         Occurrence(semconv.LOG_EVENT, event.start_ns + 1, {semconv.LOG_MESSAGE: messages.of_text(line)})
@@ -270,7 +270,7 @@ def test_a_mode_that_gives_rights_to_others_leaves_the_texts_out(provider, path,
     processor = RunFileProcessor(path, "0123456789abcdef")
     provider.add_span_processor(processor)
     engine = Engine()
-    extend(engine, SpanWriter(provider, capture="local").callback)
+    extend(engine, SpanWriter(provider, capture="local"))
     fail(engine)
     processor.shutdown()
     assert SECRET not in path.read_text()
@@ -288,7 +288,7 @@ def test_a_run_without_texts_says_nothing_about_the_rights(engine_with, path, ca
 # --- capture() ----------------------------------------------------------------------------------------------------
 def test_capture_has_the_texts_and_the_programs_exporter_does_not(provider, exporter):
     engine = Engine()
-    extend(engine, SpanWriter(provider, capture="local").callback)
+    extend(engine, SpanWriter(provider, capture="local"))
     with capture(tracer_provider=provider) as captured:
         fail(engine)
     assert {name: captured.one(name).texts for name in TEXTS} == TEXTS
@@ -297,7 +297,7 @@ def test_capture_has_the_texts_and_the_programs_exporter_does_not(provider, expo
 
 def test_what_a_test_runner_prints_of_a_span_has_no_text(provider):
     engine = Engine()
-    extend(engine, SpanWriter(provider, capture="local").callback)
+    extend(engine, SpanWriter(provider, capture="local"))
     with capture(tracer_provider=provider) as captured:
         fail(engine)
     assert SECRET not in repr([[node.span for node in each.nodes()] for each in captured.traces])
@@ -305,7 +305,7 @@ def test_what_a_test_runner_prints_of_a_span_has_no_text(provider):
 
 def test_capture_without_local_has_no_texts(provider):
     engine = Engine()
-    extend(engine, SpanWriter(provider, capture="none").callback)
+    extend(engine, SpanWriter(provider, capture="none"))
     with capture(tracer_provider=provider) as captured:
         fail(engine)
     assert {name: captured.one(name).texts for name in TEXTS} == {name: {} for name in TEXTS}
@@ -313,6 +313,6 @@ def test_capture_without_local_has_no_texts(provider):
 
 def test_what_a_sampler_refuses_has_its_text_nowhere(processor, path):
     engine = Engine()
-    extend(engine, SpanWriter(trace.NoOpTracerProvider(), capture="local").callback)
+    extend(engine, SpanWriter(trace.NoOpTracerProvider(), capture="local"))
     fail(engine)
     assert not path.exists()

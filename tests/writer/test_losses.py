@@ -25,7 +25,7 @@ def writing():
 
     def make(provider):
         engine, writer = Engine(), SpanWriter(provider)
-        extend(engine, writer.callback)
+        extend(engine, writer)
         return writer, lambda of_phase=phase.COMPILE: engine.close(engine.open(of_phase, {}))
 
     return make
@@ -86,7 +86,7 @@ def test_the_metric_has_each_reason_with_its_number(metrics):
     writer = MetricWriter(engine, metrics.provider, dropped=dropped)
     counts |= {"budget": 1, "rank": 2, "sampler": 3, "paused": 4, "inside": 5, "ring": 6, "late": 7}
     assert metrics.values("torchspan.span.dropped", "torchspan.dropped.reason") == counts
-    writer.close()
+    writer.stop()
 
 
 def test_the_reasons_are_those_of_the_table():

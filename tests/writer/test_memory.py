@@ -16,7 +16,7 @@ from torchspan import phase
 from torchspan._base.background import Background
 from torchspan.engine import Engine
 from torchspan.writer import _memory
-from torchspan.writer._memory import ProcessMemory, Sampler, memory_callbacks, peak_resident_bytes, resident_bytes
+from torchspan.writer._memory import DeviceMemory, ProcessMemory, Sampler, peak_resident_bytes, resident_bytes
 
 MIB = 1 << 20
 linux = pytest.mark.skipif(sys.platform != "linux", reason="memory is read on Linux only")
@@ -50,6 +50,14 @@ def no_thread_is_left_over(monkeypatch):
     wait_until(lambda: not threads())
 
 
+def process_memory(sampler=None):
+    return ProcessMemory(sampler or Sampler(), lambda _event: True)
+
+
+def device_memory(sampler, enter_thread=lambda: False):
+    return DeviceMemory(sampler, lambda _event: True, enter_thread)
+
+
 def engine_with(*callbacks):
     engine = Engine()
     for callback in callbacks:
@@ -80,7 +88,7 @@ def test_what_is_read_is_what_the_oracles_read():
 
 @linux
 def test_memory_beyond_every_earlier_peak_is_reported_exactly():
-    engine = engine_with(ProcessMemory().callback)
+    engine = engine_with(process_memory())
     size = peak_resident_bytes() - resident_bytes() + 128 * MIB
     before = resident_by_pages()
     event = engine.open(phase.BUILD_ENGINE, {})
@@ -104,7 +112,7 @@ def test_memory_below_an_earlier_peak_is_sampled(monkeypatch):
         return resident_bytes()
 
     monkeypatch.setattr(_memory, "resident_bytes", read)
-    engine = engine_with(ProcessMemory(Sampler(interval_s=0.005)).callback)
+    engine = engine_with(process_memory(Sampler(interval_s=0.005)))
     event = engine.open(phase.BUILD_ENGINE, {})
     block = allocated(128 * MIB)
     during = resident_by_pages()
@@ -122,7 +130,7 @@ def test_memory_below_an_earlier_peak_is_sampled(monkeypatch):
 def test_where_the_kernel_keeps_no_mark_the_peak_is_the_most_that_was_seen(monkeypatch):
     read = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: b"VmRSS:\t  17 kB\n" if path.name == "status" else read(path))
-    engine = engine_with(ProcessMemory().callback)
+    engine = engine_with(process_memory())
     event = engine.open(phase.BUILD_ENGINE, {})
     engine.close(event)
     assert event.additions["tensorrt.build.memory.peak"] >= event.additions["tensorrt.build.memory.before"] > MIB
@@ -134,14 +142,14 @@ def test_where_memory_cannot_be_read_nothing_is_reported_and_no_thread_is_starte
     monkeypatch.setattr(Path, "read_bytes", lambda path: path.with_name("nowhere").open("rb"))
     started = []
     monkeypatch.setattr(threading.Thread, "start", lambda self: started.append(self.name))
-    engine = engine_with(*memory_callbacks())
+    engine = engine_with(process_memory(), device_memory(Sampler()))
     event = engine.open(phase.BUILD_ENGINE, {})
     engine.close(event)
     assert (event.additions, started, peak_resident_bytes()) == ({}, [], None)
 
 
 def test_only_builds_are_looked_at():
-    engine = engine_with(*memory_callbacks())
+    engine = engine_with(process_memory(), device_memory(Sampler()))
     event = engine.open(phase.COMPILE, {})
     engine.close(event)
     assert event.additions == {}
@@ -160,7 +168,7 @@ def seven_bytes():
 
 @linux
 def test_builds_one_after_the_other_and_at_the_same_time_share_one_thread(sampler):
-    engine = engine_with(ProcessMemory(sampler).callback)
+    engine = engine_with(process_memory(sampler))
     first = engine.open(phase.BUILD_ENGINE, {})
     (thread,) = threads()
     second = engine.open(phase.BUILD_ENGINE, {})
@@ -172,7 +180,7 @@ def test_builds_one_after_the_other_and_at_the_same_time_share_one_thread(sample
 
 
 def test_before_the_first_build_there_is_no_thread(sampler):
-    engine = engine_with(ProcessMemory(sampler).callback)
+    engine = engine_with(process_memory(sampler))
     engine.close(engine.open(phase.COMPILE, {}))
     assert threads() == []
 
@@ -338,8 +346,7 @@ def cuda(monkeypatch):
 
 
 def test_the_samplers_thread_enters_its_mode_each_time_before_it_reads_a_device(sampler, cuda):
-    *_, callback = memory_callbacks(sampler, enter_thread=lambda: cuda.calls.append("entered") is None)
-    engine = engine_with(callback)
+    engine = engine_with(device_memory(sampler, enter_thread=lambda: cuda.calls.append("entered") is None))
     event = engine.open(phase.BUILD_ENGINE, {})
     wait_until(lambda: len(cuda.calls) > 4)
     engine.close(event)
@@ -351,8 +358,7 @@ def test_a_samplers_thread_that_cannot_enter_its_mode_reads_no_device(sampler, c
         cuda.calls.append("failed")
         return False
 
-    *_, callback = memory_callbacks(sampler, enter_thread=fail)
-    engine = engine_with(callback)
+    engine = engine_with(device_memory(sampler, enter_thread=fail))
     event = engine.open(phase.BUILD_ENGINE, {})
     wait_until(lambda: not sampler._running)
     engine.close(event)
@@ -362,8 +368,7 @@ def test_a_samplers_thread_that_cannot_enter_its_mode_reads_no_device(sampler, c
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # which is the point
 def test_a_build_that_ends_in_a_forked_child_asks_no_device_there(sampler, cuda):
-    *_, callback = memory_callbacks(sampler, enter_thread=lambda: True)
-    engine = engine_with(callback)
+    engine = engine_with(device_memory(sampler, enter_thread=lambda: True))
     event = engine.open(phase.BUILD_ENGINE, {})
 
     def child():
@@ -381,8 +386,7 @@ def test_a_build_that_ends_in_a_forked_child_asks_no_device_there(sampler, cuda)
 
 
 def test_a_device_that_the_program_initialized_during_the_build_has_its_memory_after_it(sampler, cuda):
-    *_, callback = memory_callbacks(sampler)
-    engine = engine_with(callback)
+    engine = engine_with(device_memory(sampler))
     cuda.is_initialized = lambda: False
     event = engine.open(phase.BUILD_ENGINE, {})
     cuda.is_initialized = lambda: True

@@ -30,7 +30,7 @@ from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine
 from torchspan.engine.run_times import HELD
 from torchspan.probes import PROBES, Runs
-from torchspan.writer import MetricWriter, SpanWriter, enrich_callback
+from torchspan.writer import MetricWriter, ServingMarks, SpanWriter
 from torchspan.writer._instruments import Instruments
 
 
@@ -40,9 +40,9 @@ class Bridge:
     def __init__(self, tracer_provider, meter_provider):
         self.engine = Engine()
         self.spans = SpanWriter(tracer_provider)
-        extend(self.engine, enrich_callback(), self.spans.callback)
+        extend(self.engine, ServingMarks(), self.spans)
         self.metrics = MetricWriter(self.engine, meter_provider, dropped={"budget": lambda: self.spans.dropped})
-        extend(self.engine, *self.metrics.active_callbacks, self.metrics.callback)
+        extend(self.engine, *self.metrics.listeners)
         self.provenance = Provenance()
         factory = WrapperFactory(self.engine, self.provenance)
         ports = make_ports()
@@ -58,7 +58,7 @@ class Bridge:
 
     def close(self):
         self.engine.stop()
-        self.metrics.close()
+        self.metrics.stop()
 
 
 class TrtEngine:
@@ -599,7 +599,7 @@ def test_a_build_is_counted_once_after_two_threads_have_noticed_a_provider_at_on
     providers, together, detach = [first.provider], threading.Barrier(2, timeout=60), Instruments.detach
     engine = Engine()
     writer = MetricWriter(engine, None, dropped={}, default=lambda: providers[-1])
-    extend(engine, *writer.active_callbacks)
+    extend(engine, *writer.listeners)
     with monkeypatch.context() as patched, ThreadPoolExecutor(2) as pool:
         patched.setattr(Instruments, "detach", lambda self, source: together.wait() < 2 and detach(self, source))
         providers.append(second.provider)
@@ -608,7 +608,7 @@ def test_a_build_is_counted_once_after_two_threads_have_noticed_a_provider_at_on
     assert second.values("torch_tensorrt.build.active") == {(): 1}
     engine.close(event)
     engine.stop()
-    writer.close()
+    writer.stop()
 
 
 def test_several_readers_of_one_provider_read_the_same(provider):
@@ -695,4 +695,4 @@ def test_with_otel_metrics_exporter_none_nothing_is_measured_for_the_global_prov
     writer = MetricWriter(engine, None, dropped={}, default=lambda: metrics.provider)
     assert not writer.is_read()
     assert not engine.run_times[phase.EXECUTE].wanted
-    writer.close()
+    writer.stop()

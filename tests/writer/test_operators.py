@@ -53,7 +53,7 @@ def engine_with(processor, **options):
     provider = TracerProvider(shutdown_on_exit=False, **options)
     provider.add_span_processor(processor)
     engine = Engine()
-    extend(engine, SpanWriter(provider).callback)
+    extend(engine, SpanWriter(provider))
     return engine
 
 
@@ -137,7 +137,7 @@ def test_an_event_is_sampled_if_its_span_is(options, is_sampled):
 
 def test_an_event_beyond_the_limit_of_its_trace_is_not_sampled_and_follows_the_span_around_it():
     provider, engine = TracerProvider(shutdown_on_exit=False), Engine()
-    extend(engine, SpanWriter(provider, spans_per_trace=10).callback)
+    extend(engine, SpanWriter(provider, spans_per_trace=10))
     with provider.get_tracer("user").start_as_current_span("request"):
         events = [run(engine, None) for _ in range(30)]
     assert (events[0].is_sampled, events[-1].is_sampled, events[-1].follows_sampled) == (True, False, True)

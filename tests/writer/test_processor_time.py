@@ -26,7 +26,7 @@ BURN = f"import time\nwhile time.process_time() < {BUSY_S}: pass"
 @pytest.fixture
 def engine(provider):
     engine = Engine()
-    extend(engine, SpanWriter(provider).callback)
+    extend(engine, SpanWriter(provider))
     return engine
 
 

@@ -29,7 +29,7 @@ def time(monkeypatch):
 
 def engine_writing_to(provider):
     engine = Engine()
-    extend(engine, SpanWriter(provider).callback)
+    extend(engine, SpanWriter(provider))
     return engine
 
 

@@ -140,11 +140,3 @@ def test_a_rank_that_changes_inside_an_event_does_not_leave_its_span_open(engine
     made.close(compilation)
     assert outline(exporter.get_finished_spans()) == ["torch_tensorrt.compile"]
     assert trace.get_current_span() is trace.INVALID_SPAN
-
-
-def test_where_all_ranks_have_spans_nothing_is_added_to_the_callback():
-    from torchspan.engine import Callback
-
-    callback = Callback("writing spans", lambda _event: None, lambda _event, _opened: None)
-    assert SelectedRanks("all").only(callback) is callback
-    assert SelectedRanks("all").has_this_one()

@@ -58,7 +58,7 @@ def lost(monkeypatch):
 
 def compilations(provider, count):
     engine = Engine()
-    extend(engine, SpanWriter(provider).callback)
+    extend(engine, SpanWriter(provider))
     for _ in range(count):
         engine.close(engine.open(phase.COMPILE, {}))
 

@@ -36,7 +36,7 @@ def writer(provider):
 @pytest.fixture
 def engine(writer):
     engine = Engine()
-    extend(engine, writer.callback)
+    extend(engine, writer)
     return engine
 
 
@@ -89,14 +89,14 @@ def test_while_instrumentation_is_suppressed_nothing_is_written_and_the_work_con
 def test_without_an_sdk_nothing_is_written_and_the_work_continues():
     engine = Engine()
     writer = SpanWriter()
-    extend(engine, writer.callback)
+    extend(engine, writer)
     engine.close(engine.open(phase.COMPILE, {}))
     assert (writer.recorded, writer.unsampled) == (0, 1)
 
 
 def test_a_provider_set_late_is_used_from_then_on(monkeypatch):
     engine, exporter = Engine(), InMemorySpanExporter()
-    extend(engine, SpanWriter().callback)
+    extend(engine, SpanWriter())
     engine.close(engine.open(phase.COMPILE, {}))
     late = TracerProvider(shutdown_on_exit=False)
     late.add_span_processor(SimpleSpanProcessor(exporter))
@@ -120,7 +120,7 @@ class Recording(Sampler):
 def test_a_sampler_sees_what_is_known_at_the_start_and_its_refusals_are_counted():
     sampler, engine = Recording(), Engine()
     writer = SpanWriter(TracerProvider(sampler=sampler, shutdown_on_exit=False))
-    extend(engine, writer.callback)
+    extend(engine, writer)
     engine.close(engine.open(phase.COMPILE, {semconv.IR: "dynamo"}))
     assert sampler.seen == [("torch_tensorrt.compile", {"torch_tensorrt.ir": "dynamo", "torchspan.keep": True})]
     assert (writer.recorded, writer.unsampled) == (0, 1)
@@ -132,7 +132,7 @@ def test_a_sampler_that_raises_stops_no_program(observed, caplog):
             raise RuntimeError("sampler")
 
     engine = Engine()
-    extend(engine, SpanWriter(TracerProvider(sampler=Broken(), shutdown_on_exit=False)).callback)
+    extend(engine, SpanWriter(TracerProvider(sampler=Broken(), shutdown_on_exit=False)))
     engine.close(engine.open(phase.COMPILE, {}))
     assert consequences(caplog) == ["writing spans failed; the program continues, with less telemetry."]
 
@@ -262,7 +262,7 @@ def test_a_list_is_at_most_two_kibibytes_and_parallel_lists_stay_parallel(engine
 
 def test_a_message_that_is_recorded_whole_is_cut_too(provider, exporter):
     engine = Engine()
-    extend(engine, SpanWriter(provider, capture="text").callback)
+    extend(engine, SpanWriter(provider, capture="text"))
     engine.close(engine.open(phase.COMPILE, {}), ValueError("é" * 5000))
     (event,) = exporter.get_finished_spans()[0].events
     assert event.attributes["exception.message"] == "é" * 1022 + "…"
@@ -305,7 +305,7 @@ def test_an_id_generator_of_the_users_choice_stays():
             return 8
 
     engine = Engine()
-    extend(engine, SpanWriter(TracerProvider(id_generator=Prescribed(), shutdown_on_exit=False)).callback)
+    extend(engine, SpanWriter(TracerProvider(id_generator=Prescribed(), shutdown_on_exit=False)))
     event = engine.open(phase.COMPILE, {})
     engine.close(event)
     assert (event.handle.trace_id, event.handle.span_id) == (8, 7)
@@ -331,7 +331,7 @@ def test_what_occurred_inside_an_event_is_an_event_of_its_span(engine, exporter)
 )
 def test_an_attribute_that_is_somebodys_text_is_redacted_unless_asked_for(provider, exporter, capture, reported):
     engine = Engine()
-    extend(engine, SpanWriter(provider, capture=capture).callback)
+    extend(engine, SpanWriter(provider, capture=capture))
     text = {semconv.PARSER_ERROR: "Failed to parse ONNX model from file: /srv/my.onnx with 4711!"}
     engine.close(engine.open(phase.PARSE, text))
     event = engine.open(phase.PARSE, {})

@@ -28,7 +28,7 @@ def provider(exporter):
 @pytest.fixture
 def engine(provider):
     engine = Engine()
-    extend(engine, SpanWriter(provider).callback)
+    extend(engine, SpanWriter(provider))
     return engine
 
 
@@ -77,7 +77,7 @@ def test_an_exception_class_made_at_run_time_has_a_question_mark_for_a_name(engi
 @pytest.mark.parametrize(("capture", "is_whole"), [("none", False), ("local", False), ("text", True)])
 def test_the_description_of_a_status_is_a_message(provider, exporter, capture, is_whole):
     engine = Engine()
-    extend(engine, SpanWriter(provider, capture=capture).callback)
+    extend(engine, SpanWriter(provider, capture=capture))
     event = engine.open(phase.BUILD_ENGINE, {})
     event.additions.update({semconv.ERROR_TYPE: "engine_build_failed", semconv.BUILD_ERROR: f"failed: {CANARY}"})
     engine.close(event)
@@ -115,7 +115,7 @@ def test_a_note_on_the_users_span_says_no_more(tracer, exporter):
 
 def test_folded_work_says_no_more_and_what_has_one_name_then_is_counted_together(provider, exporter):
     engine = Engine()
-    extend(engine, SpanWriter(provider, spans_per_trace=1).callback)
+    extend(engine, SpanWriter(provider, spans_per_trace=1))
     compilation = engine.open(phase.COMPILE, {})
     for target in ("jane doe", "alice@example.com", "f"):
         engine.close(engine.open(phase.OBSERVED, {}, target=target, placement=Placement(compilation)))
@@ -131,10 +131,10 @@ def measured(metrics):
     """An engine whose events are metrics."""
     engine = Engine()
     writer = MetricWriter(engine, metrics.provider, dropped={})
-    extend(engine, *writer.active_callbacks, writer.callback)
+    extend(engine, *writer.listeners)
     yield engine
     metrics.read()
-    writer.close()
+    writer.stop()
     engine.stop()
 
 

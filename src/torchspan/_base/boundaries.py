@@ -22,7 +22,7 @@ logger = Log("torchspan")
 
 T = TypeVar("T")
 
-_CATCHING = (__name__, "torchspan._base.errors", "torchspan._dynamo_safety")
+_CATCHING = (__name__, "torchspan._base.errors", "torchspan._dynamo_safety", "torchspan.engine.listener")
 """Modules that every exception passes, wherever it comes from."""
 
 

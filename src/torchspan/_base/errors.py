@@ -102,76 +102,61 @@ def _is_int(value: object) -> bool:
 
 
 class Guard:
-    """Calls torchspan's own observers so that what they raise never reaches the observed program.
+    """Calls torchspan's own code so that what it raises never reaches the observed program.
 
     Only `Exception` is caught: KeyboardInterrupt, SystemExit and cancellation belong to the program. So does what the policy of a
-    callback rethrows, and what a signal handler raises (`is_programs`). Each observer is known by a `name`. Its first failure is logged with the consequence, and later ones are counted. After
-    `FAILURES_BEFORE_PAUSING` failures in a row it is not called for a second. Each further failure doubles the pause, up to
-    five minutes. A success ends the row. A name may stand for several steps, such as a start and an end: the step that failed must
-    succeed.
+    callback rethrows, and what a signal handler raises (`is_programs`). The code is known by a `name`. Its first failure is
+    logged with the consequence, and later ones are counted. After `FAILURES_BEFORE_PAUSING` failures in a row it is not called for
+    a second. Each further failure doubles the pause, up to five minutes. A success ends the row. A name may stand for several
+    steps, such as a start and an end: the step that failed must succeed.
     """
 
     def __init__(self) -> None:
-        self._failing: OrderedDict[str, _Failing] = OrderedDict()
+        self.failing: OrderedDict[str, _Failing] = OrderedDict()
+        """What has failed since its last success, by name. Mostly empty, so that a caller tests it before it asks `leaves_out`."""
         self._left_out: Counter[str] = Counter()
         self._logged: set[str] = set()
         self._lock = renewed(self, "_lock", threading.RLock)
         self.total = 0
-        """How often observers failed, including those whose names are forgotten."""
+        """How often something failed, including what is forgotten."""
 
     @property
     def failures(self) -> dict[str, int]:
-        """How often each observer has failed since its last success, by name, for the last `NAMES_LIMIT` names."""
-        return {name: failing.failures for name, failing in list(self._failing.items())}
+        """How often each name has failed since its last success, for the last `NAMES_LIMIT` names."""
+        return {name: failing.failures for name, failing in list(self.failing.items())}
 
     @property
     def left_out(self) -> dict[str, int]:
-        """How often each observer was not called because of a pause, by name, for `NAMES_LIMIT` names."""
+        """How often each name was not called because of a pause, for `NAMES_LIMIT` names."""
         return dict(self._left_out)
 
-    def call(self, name: str, observer: Callable[..., T], *args: Any) -> T | None:
-        """Return what `observer(*args)` returns; None if it raised or is paused."""
-        result = self.begin(name, observer, *args)
-        return None if result is FAILED else result
+    def call(self, name: str, function: Callable[..., T], *args: Any) -> T | None:
+        """Return what `function(*args)` returns; None if it raised or is paused."""
+        if self.failing and self.leaves_out(name):
+            return None
+        return self.end(name, function, *args)
+
+    def end(self, name: str, function: Callable[..., T], *args: Any) -> T | None:
+        """As `call`, also during a pause, for what ends something that has begun."""
+        try:
+            result = boundaries.undisturbed(function, *args)
+        except Exception as error:
+            if is_programs(error):
+                raise
+            self.caught(name, _step(function))
+            return None
+        if self.failing:
+            self.worked(name, _step(function))
+        return result
 
     def around(self, name: str) -> Callable[[Callable[P, T]], Callable[P, T | None]]:
         """A decorator: the function is called as by `call`, and so returns None if it raised or is paused."""
         return _guarding(name, lambda _args: self)
 
-    def begin(self, name: str, observer: Callable[..., T], *args: Any) -> T | Any:
-        """Return what `observer(*args)` returns; `FAILED` if it raised or is paused."""
-        if self._failing and self._leaves_out(name):
-            return FAILED
-        return self.finish(name, observer, *args)
-
-    def finish(self, name: str, observer: Callable[..., T], *args: Any) -> T | Any:
-        """As `begin`, but also call a paused observer: it ends what it began before."""
-        try:
-            result = boundaries.undisturbed(observer, *args)
-        except Exception as error:
-            if is_programs(error):
-                raise
-            return self._failed(name, observer)
-        if self._failing:
-            self._count_success(name, _step(observer))
-        return result
-
-    def end(self, name: str, observer: Callable[..., T], *args: Any) -> T | Any:
-        """As `finish`, for an observer that continues where it stopped: it is called once more where it failed or was interrupted."""
-        try:
-            result = self.finish(name, observer, *args)
-        except BaseException:
-            self.finish(name, observer, *args)
-            raise
-        return self.finish(name, observer, *args) if result is FAILED else result
-
-    def _failed(self, name: str, observer: Callable[..., Any]) -> Any:
-        with OwnFailures():  # near the limit of recursion, this fails too
-            self._count_failure(name, _step(observer))
-        return FAILED
-
-    def _leaves_out(self, name: str) -> bool:
-        failing = self._failing.get(name)
+    # --- for a caller that catches exceptions itself: a loop over listeners ----------------------------------------
+    def leaves_out(self, name: str) -> bool:
+        """Whether `name` is paused. Counts that it is not called."""
+        failing = self.failing.get(name)
         if failing is None or failing.pause.is_over():
             return False
         with self._lock:
@@ -179,13 +164,28 @@ class Guard:
                 self._left_out[name] += 1
         return True
 
+    def caught(self, name: str, step: object) -> None:
+        """Count and log the exception that is being handled, which is not the program's (`is_programs`)."""
+        with OwnFailures():  # near the limit of recursion, this fails too
+            self._count_failure(name, step)
+
+    def worked(self, name: str, step: object) -> None:
+        """A step has succeeded while something is `failing`."""
+        failing = self.failing.get(name)
+        if failing is None or failing.step != step:
+            return
+        with self._lock:
+            self.failing.pop(name, None)
+        if failing.pause.length_s and self._is_first(f"{name} works"):
+            logger.warning("%s works again, after %d calls were left out.", name, self._left_out[name])
+
     def _count_failure(self, name: str, step: object) -> None:
         with self._lock:
             self.total += 1
-            failing = self._failing.pop(name, None) or _Failing()
-            self._failing[name] = failing
-            if len(self._failing) > NAMES_LIMIT:
-                self._failing.popitem(last=False)
+            failing = self.failing.pop(name, None) or _Failing()
+            self.failing[name] = failing
+            if len(self.failing) > NAMES_LIMIT:
+                self.failing.popitem(last=False)
             failing.failures += 1
             failing.step = step
             is_paused = failing.failures >= FAILURES_BEFORE_PAUSING
@@ -203,15 +203,6 @@ class Guard:
                 failing.pause.length_s,
                 LONGEST_PAUSE_S,
             )
-
-    def _count_success(self, name: str, step: object) -> None:
-        failing = self._failing.get(name)
-        if failing is None or failing.step != step:
-            return
-        with self._lock:
-            self._failing.pop(name, None)
-        if failing.pause.length_s and self._is_first(f"{name} works"):
-            logger.warning("%s works again, after %d calls were left out.", name, self._left_out[name])
 
     def _is_first(self, text: str) -> bool:
         with self._lock:

@@ -3,9 +3,9 @@
 
 # `torchspan.operators` is in `_block`, whose import sets the bridge to work: the bridge imports this.
 
-from torchspan._operators._roots import OperatorRoots
+from torchspan._operators._roots import OperatorRoots, OperatorsOfCompilations
 
 BLOCKS = "torchspan._operators._block"
 """The module of `torchspan.operators`."""
 
-__all__ = ["BLOCKS", "OperatorRoots"]
+__all__ = ["BLOCKS", "OperatorRoots", "OperatorsOfCompilations"]

@@ -11,7 +11,7 @@ from torchspan._base import import_hooks
 from torchspan._base.logs import Log
 from torchspan._base.recorded_operators import OPERATORS, RecordedOperators
 from torchspan._operators._limits import DEPTH, MIN_DURATION_S
-from torchspan.engine import Callback, Event
+from torchspan.engine import Event, Listener
 from torchspan.redaction.operator_text import operator_name
 
 logger = Log("torchspan")
@@ -30,8 +30,8 @@ _LONGEST_S = 1e9
 """Seconds. The library takes 64 bits of nanoseconds."""
 
 
-class OperatorRoots:
-    """Records the operators below roots. The library is loaded at the first one.
+class OperatorRoots(Listener):
+    """Records the operators below roots. The library is loaded at the first one. It follows the span writer, which says what is sampled.
 
     Args:
         load: Returns the library. Raises an exception whose text is one line where there is none.
@@ -39,9 +39,11 @@ class OperatorRoots:
         capture: `TORCHSPAN_CAPTURE`.
 
     Attributes:
-        callbacks: The callbacks of the pipeline. They come after the span writer, which says what is sampled.
         emitted: Number of operators that were handed on as spans.
     """
+
+    name = "recording operators"
+    phases = frozenset(phase.ROOTS)
 
     def __init__(self, load: Callable[[], Any], mode: str, capture: str) -> None:
         self._load: Callable[[], Any] | None = load  # None from the first attempt on
@@ -51,16 +53,6 @@ class OperatorRoots:
         self._failure: Exception | None = None
         self._names: dict[int, str] = {}
         self.emitted = 0
-        self.callbacks = (
-            Callback("recording operators", self._start, self._end, frozenset(phase.ROOTS), leave=self._leave),
-            Callback(
-                "counting the operators of compilations",
-                self._begin_work,
-                _ended,
-                frozenset(COMPILING),
-                leave=self._end_work,
-            ),
-        )
 
     def prepare(self) -> None:
         """Load the library now, if PyTorch is imported, so that the first root does not wait for it."""
@@ -75,7 +67,7 @@ class OperatorRoots:
         return max(0, now - self._lost_before[reason])  # a forked child's counts begin at 0
 
     # --- roots ----------------------------------------------------------------------------------------------------
-    def _start(self, event: Event) -> int:
+    def open(self, event: Event) -> int:
         """Begin to record. Returns the library's number of the root; 0: nothing is recorded."""
         if not self._is_root(event):
             return 0
@@ -95,11 +87,14 @@ class OperatorRoots:
         )
         return is_asked and event.nearest(*COMPILING) is None
 
-    def _leave(self, _event: Event, number: int) -> None:
-        if number:
-            self._library.end(number)
+    def leave(self, event: Event, token: int) -> None:
+        """End to record, in the thread of the root."""
+        if token and event.was_here:
+            self._library.end(token)
 
-    def _end(self, event: Event, number: int) -> None:
+    def close(self, event: Event, token: int) -> None:
+        """Put what was recorded on the event."""
+        number = token
         if not number:
             return
         library, handle = self._library, event.handle
@@ -141,16 +136,12 @@ class OperatorRoots:
                 self._names[place] = operator_name(name.decode("utf-8", "replace"), overload.decode("utf-8", "replace"))
         return self._names[number]
 
-    # --- compilations ---------------------------------------------------------------------------------------------
-    def _begin_work(self, event: Event) -> bool:
-        if self._library is None or not event.placement.is_current:
+    def suppress(self, is_suppressed: bool) -> bool:
+        """Count the operators of this thread, or record them again. Returns whether the library is loaded."""
+        if self._library is None:
             return False
-        self._library.suppress(True)
+        self._library.suppress(is_suppressed)
         return True
-
-    def _end_work(self, _event: Event, is_suppressed: bool) -> None:
-        if is_suppressed:
-            self._library.suppress(False)
 
     # --- the library ----------------------------------------------------------------------------------------------
     def _loaded(self) -> Any:
@@ -172,5 +163,20 @@ class OperatorRoots:
             self._failure = error  # the first root logs it
 
 
-def _ended(_event: Event, _is_suppressed: bool) -> None:
-    """Nothing: the thread's work has been left before."""
+class OperatorsOfCompilations(Listener):
+    """Has the operators of compilations counted, and not recorded."""
+
+    name = "counting the operators of compilations"
+    phases = frozenset(COMPILING)
+
+    def __init__(self, roots: OperatorRoots) -> None:
+        self._roots = roots
+
+    def open(self, event: Event) -> bool:
+        """See `Listener`."""
+        return event.placement.is_current and self._roots.suppress(True)
+
+    def leave(self, event: Event, token: bool) -> None:
+        """See `Listener`."""
+        if token and event.was_here:
+            self._roots.suppress(False)

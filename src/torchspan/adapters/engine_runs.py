@@ -43,7 +43,6 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from torchspan import _dynamo_safety
-from torchspan._base.errors import FAILED
 from torchspan._base.reading import entries
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.wrap import WrapperFactory, is_called_by, outside
@@ -167,7 +166,7 @@ class EngineRuns:
             try:
                 return state.run(first, second)
             except BaseException as error:
-                guard.finish(_ENDING, runs.failed_in, state, first, second, error)
+                guard.end(_ENDING, runs.failed_in, state, first, second, error)
                 raise
 
         return functools.wraps(self._function)(_with_parameters(observed_run, arguments.names))
@@ -216,8 +215,8 @@ class EngineRuns:
         Args:
             is_picked: A number has been drawn, and picks the run.
         """
-        begun = self._guard.begin(_BEGINNING, self._begin, first, second, is_picked)
-        if begun is None or begun is FAILED:
+        begun = self._guard.call(_BEGINNING, self._begin, first, second, is_picked)
+        if begun is None:
             return self._original(first, second)
         try:
             result = self._original(first, second)
@@ -305,7 +304,7 @@ class EngineRuns:
             try:
                 result = original(first, second)
             except BaseException as error:
-                guard.finish(_ENDING, runs.failed, first, second, error, None, start_s)
+                guard.end(_ENDING, runs.failed, first, second, error, None, start_s)
                 raise
             hold(perf_counter() - start_s)
             return result
@@ -324,7 +323,7 @@ class EngineRuns:
             try:
                 result = original(first, second)
             except BaseException as error:
-                guard.finish(_ENDING, runs.failed, first, second, error, tally, start_s)
+                guard.end(_ENDING, runs.failed, first, second, error, tally, start_s)
                 raise
             hold(perf_counter() - start_s)
             return result
@@ -342,7 +341,7 @@ class EngineRuns:
             for holder, sum_up in holders:
                 holder.durations_s.append(duration_s)
                 if len(holder.durations_s) >= holder.due:
-                    guard.finish(_COUNTING, sum_up)
+                    guard.end(_COUNTING, sum_up)
 
         return hold
 
@@ -357,7 +356,7 @@ class EngineRuns:
         if self._times.wanted:
             self._times.add(duration_s, None if error is None else type(error))
         if tally is not None and tally.add(duration_s):
-            self._guard.finish(_COUNTING, tally.sum_up)
+            self._guard.end(_COUNTING, tally.sum_up)
 
     def failed_in(self, in_state: _InState, first: Any, second: Any, error: BaseException) -> None:
         """Record the end of a run that has failed, where nothing in this state has seen it."""

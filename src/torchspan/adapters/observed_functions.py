@@ -8,7 +8,6 @@ from types import CodeType
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base.errors import FAILED
 from torchspan._base.reading import IDENTIFIER_LIMIT, attribute
 from torchspan._base.scratch import Key
 from torchspan.adapters.machinery.ports import Ports
@@ -32,6 +31,9 @@ LIBRARY = "torchspan.observers"
 
 NAMES_LIMIT = 500
 """Number of functions whose names are targets of events. The events of further functions have no target."""
+
+CALLS = "recording observed functions"
+"""The name by which the engine's guard knows it."""
 
 POINTS_LIMIT = 20
 """Maximum number of different observers on one event. Further ones are counted."""
@@ -112,21 +114,20 @@ class CallRecorder:
     See `torchspan.subscribers.recording.Recorder`.
     """
 
-    _CALLS, _POINTS = "recording observed functions", "recording observers"
 
     def __init__(self, engine: Engine, observations: Observations) -> None:
         self.engine = engine
         self._observations = observations
 
     def begin(self, call: Any) -> Any:
-        """Begin a call. Returns `FAILED` for a call whose end is not to be recorded."""
-        return self.engine.guard.begin(self._CALLS, self._begin, call)
+        """Begin a call. Returns None for a call whose end is not to be recorded."""
+        return self.engine.guard.call(CALLS, self._begin, call)
 
     def end(self, call: Any, begun: Any) -> None:
         """End the call."""
-        if begun is not None and begun is not FAILED:
+        if begun is not None:
             observed = call.observed
-            self.engine.guard.end(self._CALLS, begun.end, self.engine, observed.exception, observed.return_value)
+            self.engine.guard.end(CALLS, begun.end, self.engine, observed.exception, observed.return_value)
 
     def missed(self) -> None:
         """Count a call that is not recorded, unless it is one of a callback of the user."""
@@ -134,7 +135,7 @@ class CallRecorder:
 
     def fired(self, observer: Any) -> None:
         """Record that an observer fired."""
-        self.engine.guard.begin(self._POINTS, self._mark, observer)
+        self.engine.guard.call("recording observers", self._mark, observer)
 
     def _begin(self, call: Any) -> BegunCall | None:
         site = call.site

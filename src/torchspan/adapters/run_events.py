@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from torchspan import semconv
@@ -10,8 +11,8 @@ from torchspan._base.by_identity import ByIdentity
 from torchspan._base.errors import guarded
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.engine import Accompanied, Anchor, Audience, Companions, Decision, Event, Observed, Pick, RecordedRun
-from torchspan.probes import Call, Record, Runs, Target
+from torchspan.engine import Anchor, Audience, Decision, Event, Observed, ObservedRun, Pick
+from torchspan.probes import Call, Runs, Target
 
 
 class RunCall(NamedTuple):
@@ -30,17 +31,10 @@ class RunCall(NamedTuple):
 
 
 class RunEvent(NamedTuple):
-    """A run that has begun, and its event.
-
-    Attributes:
-        recorded: What companions of the run get; None without companions.
-        accompanied: What they returned.
-    """
+    """A run that has begun, and its event."""
 
     call: RunCall
     event: Event
-    recorded: RecordedRun | None = None
-    accompanied: Accompanied | None = None
 
 
 class RunEvents:
@@ -50,44 +44,32 @@ class RunEvents:
         self._factory = factory
         self._engine = factory.engine
         self._ports = ports
-        self._companions = Companions(factory.engine.guard, ports.companions)
         self._target = target
         self._action = action
-        self._record = Record(action.phase, end=action.end)
         self._function = function
         self._shapes = ByIdentity[list[str]]()
         """Engine -> the input shapes of its last recorded run."""
 
     def begin(self, call: RunCall, decision: Decision) -> RunEvent | None:
         """Begin a run that is an event."""
-        event = self._open(call, is_first=decision.is_first, pick=decision.pick)
-        if event is None:
-            return None
-        try:
-            if not self._companions:
-                return RunEvent(call, event)
-            run = RecordedRun(event, call.runner, call.inputs)
-            return RunEvent(call, event, run, self._companions.begin(run))
-        except BaseException as interrupt:
-            self._engine.close(event, interrupt)
-            raise
+        observed = ObservedRun(self._function, call.args, call.kwargs, call.runner, call.inputs)
+        event = self._open(call, observed, is_first=decision.is_first, pick=decision.pick)
+        return None if event is None else RunEvent(call, event)
 
     def begin_for_callbacks(self, call: RunCall) -> RunEvent | None:
         """Begin a run that is an event for user callbacks alone, if one of them wants it."""
-        event = self._open(call, audience=Audience.SUBSCRIBERS)
+        event = self._open(call, self._observed(call), audience=Audience.USERS)
         return None if event is None else RunEvent(call, event)
 
     def end(self, begun: RunEvent, result: Any, error: BaseException | None = None) -> None:
         """The run has returned, or raised the error."""
-        try:
-            if begun.recorded is not None and begun.accompanied is not None:
-                self._companions.end(begun.accompanied, begun.recorded)
-        finally:
-            call = Call(None, begun.call.args, begun.call.kwargs)
-            if error is None:
-                self._factory.close(self._target, self._record, call, begun.event, result)
-            else:
-                self._factory.close_failed(self._target, self._record, call, begun.event, error)
+        event = begun.event
+        call = Call(None, begun.call.args, begun.call.kwargs)
+        describe = None if error is not None else partial(self._described, call, event, result)
+        self._engine.close(event, error, result, describe=describe)
+
+    def _described(self, call: Call, event: Event, result: Any) -> None:
+        self._factory.add_end(self._target, self._action.end, call, event, result)
 
     def add_failed(self, call: RunCall, duration_s: float, error: BaseException) -> bool:
         """Record a run that has failed. Returns whether it became an event."""
@@ -95,19 +77,24 @@ class RunEvents:
         if pick is None:
             return False
         at_ns = Anchor().now_ns() - round(duration_s * 1e9)
-        event = self._open(call, audience=Audience.PIPELINE, pick=pick, at_ns=at_ns)
+        event = self._open(call, self._observed(call), audience=Audience.LISTENERS, pick=pick, at_ns=at_ns)
         if event is not None:
             self._engine.close(event, error)
         return event is not None
 
-    def _open(self, call: RunCall, *, is_first: bool = False, pick: Pick | None = None, **how: Any) -> Event | None:
+    def _observed(self, call: RunCall) -> Observed:
+        return Observed(self._function, call.args, call.kwargs)
+
+    def _open(
+        self, call: RunCall, observed: Observed, *, is_first: bool = False, pick: Pick | None = None, **how: Any
+    ) -> Event | None:
         facts = self._facts(call, is_first) or {}
         origin = self._factory.provenance.origin(call.runner)
         return self._engine.open(
             self._action.phase,
             facts,
             links=() if origin is None else (origin,),
-            observed=Observed(self._function, call.args, call.kwargs),
+            observed=observed,
             pick=pick,
             **how,
         )

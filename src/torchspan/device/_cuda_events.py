@@ -17,12 +17,11 @@ from typing import Any
 
 from torchspan import phase, semconv
 from torchspan._base.background import Background, Wake
-from torchspan._base.errors import FAILED
 from torchspan._base.exits import at_exit
 from torchspan._base.forks import renewed
 from torchspan._base.reading import entries
 from torchspan.device import _driver
-from torchspan.engine import Deferral, Engine, RecordedRun
+from torchspan.engine import Deferral, Engine, Event, Listener, ObservedRun
 from torchspan.semconv import MissingGpuTime
 
 NAME = "torchspan device times"
@@ -96,8 +95,8 @@ class _TimedRun:
         self.start, self.end = pair.of(stream.device_index, cuda)
 
 
-class DeviceTimes:
-    """The companion that adds their time on the device to runs of engines and of graphs.
+class DeviceTimes(Listener):
+    """Adds their time on the device to runs of engines and of graphs.
 
     A run has none where the program has not initialized CUDA, in a child that was forked after that, and, for a graph, where none of
     the inputs is on a device. `torchspan.gpu_time.missing` names each other reason.
@@ -105,6 +104,10 @@ class DeviceTimes:
     Args:
         limit_s: Seconds after which a run that the device has not finished is completed without a time.
     """
+
+    name = "timing runs on the device"
+    phases = frozenset(_DURATIONS)
+    is_innermost = True
 
     def __init__(self, engine: Engine, limit_s: float = LIMIT_S) -> None:
         self._engine, self._limit_s = engine, limit_s
@@ -114,23 +117,22 @@ class DeviceTimes:
         self._polling = 0
         """The process whose thread looks for finished runs without being woken."""
         self._all_complete = renewed(self, "_all_complete", threading.Event)
-        engine.at_stop(self.close)
+        engine.at_stop(self.stop)
         _LIVING.add(self)
 
     # --- on the thread of the run ---------------------------------------------------------------------------------
-    def begin(self, run: RecordedRun) -> _TimedRun | None:
+    def open(self, event: Event) -> _TimedRun | None:
         """Record the first CUDA event."""
-        torch, event = sys.modules.get("torch"), run.event
-        key = _DURATIONS.get(event.phase)
-        if key is None or torch is None or not torch.cuda.is_initialized():
+        torch, run = sys.modules.get("torch"), event.observed
+        if type(run) is not ObservedRun or torch is None or not torch.cuda.is_initialized():
             return None
-        device = _device_of(run.inputs, torch)
+        device, key = _device_of(run.inputs, torch), _DURATIONS[event.phase]
         if device == _HOST and event.phase is phase.RUN_GRAPH:
             return None
         timed = self._engine.guard.call(_RECORDING, self._begin, torch.cuda, device, key) or MissingGpuTime.FAILED
         if isinstance(timed, _TimedRun):
             return timed
-        _miss(run, timed)
+        _miss(event, timed)
         return None
 
     def _begin(self, cuda: Any, device: int, key: str) -> _TimedRun | str:
@@ -152,21 +154,22 @@ class DeviceTimes:
             raise
         return timed
 
-    def end(self, timed: _TimedRun | None, run: RecordedRun) -> None:
+    def leave(self, event: Event, token: _TimedRun | None) -> None:
         """Record the second CUDA event, and complete the event of the run when the device has reached it."""
+        timed = token
         if timed is None:
             return
         reason = MissingGpuTime.FAILED
         try:
-            ended = self._engine.guard.finish(_RECORDING, self._end, timed)
-            reason = reason if ended is FAILED else ended
+            ended = self._engine.guard.end(_RECORDING, self._end, timed)
+            reason = reason if ended is None else ended
         finally:
             if reason:
                 self._pairs.append(timed.pair)
-                _miss(run, reason)
+                _miss(event, reason)
         if reason:
             return
-        timed.deferral, timed.ended_s = self._engine.defer(run.event), time.monotonic()
+        timed.deferral, timed.ended_s = self._engine.defer(event), time.monotonic()
         self._launched[id(timed)] = timed
         if self._polling != timed.pid and not self._thread.wake():
             self._complete(timed, _missing(MissingGpuTime.RUNNING))
@@ -245,7 +248,7 @@ class DeviceTimes:
             self._all_complete.wait(FLUSH_S)
         self._complete_all()
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """Complete the runs that wait, and end the thread."""
         self._thread.stop()
         self._complete_all()
@@ -262,8 +265,8 @@ def _missing(reason: str) -> dict[str, Any]:
     return {semconv.GPU_TIME_MISSING: reason}
 
 
-def _miss(run: RecordedRun, reason: str) -> None:
-    run.event.additions.update(_missing(reason))
+def _miss(event: Event, reason: str) -> None:
+    event.additions.update(_missing(reason))
 
 
 def _device_of(inputs: Any, torch: Any) -> int:

@@ -27,7 +27,7 @@ from torchspan._base import reading
 from torchspan._base.by_identity import ByIdentity
 from torchspan._base.forks import in_each_child
 from torchspan._base.logs import Log
-from torchspan.engine import RecordedRun
+from torchspan.engine import Event, Listener, ObservedRun
 
 logger = Log("torchspan")
 
@@ -169,7 +169,7 @@ _REQUESTS: dict[str, LayerRequest] = {}
 """By the names of engines."""
 
 
-_ATTACHED: dict[int, RecordedRun] = {}
+_ATTACHED: dict[int, ObservedRun] = {}
 """The runs with a profiler of torchspan, by the addresses of their contexts."""
 in_each_child(_ATTACHED.clear)
 
@@ -191,12 +191,19 @@ class TimedRun(NamedTuple):
     samples: LayerSamples
 
 
-class LayerTimes:
-    """Attaches profilers to the runs that were asked for, and puts the table on the last of them: a `Companion` of runs.
+_TIMED = (phase.EXECUTE, phase.RUN_CONTEXT)
+
+
+class LayerTimes(Listener):
+    """Attaches profilers to the runs that were asked for, and puts the table on the last of them.
 
     Args:
         setting: The setting `layers`: `off`, or `NAME:RUNS`.
     """
+
+    name = "timing layers"
+    phases = frozenset(_TIMED)
+    is_innermost = True
 
     def __init__(self, setting: str) -> None:
         _REQUESTS.clear()
@@ -204,16 +211,17 @@ class LayerTimes:
             name, _, runs = setting.rpartition(":")
             request_layers(name, int(runs))
 
-    def begin(self, run: RecordedRun) -> TimedRun | None:
-        """See `Companion`."""
-        if not _REQUESTS or not run.event.is_sampled or run.event.phase not in _TIMED:
+    def open(self, event: Event) -> TimedRun | None:
+        """See `Listener`."""
+        run = event.observed
+        if not _REQUESTS or not event.is_sampled or type(run) is not ObservedRun:
             return None
-        name = _engine_name(run)
+        name = _engine_name(event, run)
         request = _REQUESTS.get(name) or _REQUESTS.get(EACH)
         samples = None if request is None else request.begin(run.runner)
         if request is None or samples is None:
             return None
-        context, why_not = _context(run)
+        context, why_not = _context(event, run)
         # One step, because two threads may run it at once.
         if context is not None and not _is_capturing() and _ATTACHED.setdefault(id(context), run) is run:
             try:
@@ -227,8 +235,8 @@ class LayerTimes:
             request.refuse(name, samples, why_not)
         return None
 
-    def end(self, token: TimedRun | None, run: RecordedRun) -> None:
-        """See `Companion`."""
+    def leave(self, event: Event, token: TimedRun | None) -> None:
+        """See `Listener`."""
         if token is None:
             return
         context, profiler, request, samples = token
@@ -240,27 +248,24 @@ class LayerTimes:
         if samples.runs >= request.runs or samples.count >= TIMES_LIMIT:
             samples.is_complete = True
             table = samples.table()
-            run.event.additions.update(table)
+            event.additions.update(table)
             if not table:
-                request.refuse(_engine_name(run), samples, f"TensorRT reported no layer in {samples.runs} runs")
+                request.refuse(_engine_name(event, event.observed), samples, f"TensorRT reported no layer in {samples.runs} runs")
 
 
-_TIMED = (phase.EXECUTE, phase.RUN_CONTEXT)
-
-
-def _engine_name(run: RecordedRun) -> Any:
-    if run.event.phase is phase.EXECUTE:
-        return run.event.attributes.get(semconv.ENGINE_NAME)
+def _engine_name(event: Event, run: Any) -> Any:
+    if event.phase is phase.EXECUTE:
+        return event.attributes.get(semconv.ENGINE_NAME)
     return reading.text(reading.attribute(reading.attribute(run.runner, "engine"), "name"))
 
 
-def _context(run: RecordedRun) -> tuple[Any, str | None]:
+def _context(event: Event, run: ObservedRun) -> tuple[Any, str | None]:
     """The execution context of a run, if it has one yet, and why its layers cannot be timed.
 
     Torch-TensorRT's engine makes its context when the property `context` is first read; the field is `_context`
     (torch_tensorrt/dynamo/runtime/_TRTEngine.py). The module of earlier versions has it as `context`.
     """
-    if run.event.phase is phase.RUN_CONTEXT:
+    if event.phase is phase.RUN_CONTEXT:
         return run.runner, None
     fields = reading.instance_dict(run.runner)
     field = "_context" if "_context" in fields else "context"

@@ -11,11 +11,12 @@ from torchspan.engine.event import (
     Attributes,
     Event,
     Observed,
+    ObservedRun,
     Occurrence,
     Placement,
     Steps,
 )
-from torchspan.engine.pipeline import Callback, Pipeline
+from torchspan.engine.listener import Listener
 from torchspan.engine.processor_time import ProcessorClock, ProcessorTime
 from torchspan.engine.rate_limits import RateLimits
 from torchspan.engine.run_sampling import RunSampling
@@ -23,10 +24,7 @@ from torchspan.engine.run_tally import RunTally
 from torchspan.engine.run_times import RunTimes, RunTotals
 from torchspan.engine.runs import (
     FOR_ITSELF,
-    Accompanied,
     BegunCall,
-    Companion,
-    Companions,
     Decision,
     Decisions,
     FreshObjects,
@@ -34,7 +32,6 @@ from torchspan.engine.runs import (
     Parent,
     ParentProbe,
     Pick,
-    RecordedRun,
     RunPolicy,
     Surroundings,
     Verdict,
@@ -46,15 +43,11 @@ __all__ = [
     "DETACHED",
     "FOR_ITSELF",
     "RUNNING",
-    "Accompanied",
     "ActiveWork",
     "Anchor",
     "Attributes",
     "Audience",
     "BegunCall",
-    "Callback",
-    "Companion",
-    "Companions",
     "Decision",
     "Decisions",
     "Deferral",
@@ -63,17 +56,17 @@ __all__ = [
     "EventStack",
     "FreshObjects",
     "LimitedCalls",
+    "Listener",
     "Observed",
+    "ObservedRun",
     "Occurrence",
     "Parent",
     "ParentProbe",
     "Pick",
-    "Pipeline",
     "Placement",
     "ProcessorClock",
     "ProcessorTime",
     "RateLimits",
-    "RecordedRun",
     "RunPolicy",
     "RunSampling",
     "RunTally",

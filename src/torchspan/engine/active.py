@@ -7,47 +7,48 @@ import os
 from collections.abc import Iterable
 
 from torchspan.engine.event import Event
-from torchspan.engine.pipeline import Callback
+from torchspan.engine.listener import Listener
 from torchspan.phase import PHASES, Phase
 
 LONG = tuple(phase for phase in PHASES if phase.is_long)
 """Phases that may take minutes."""
 
 
-class ActiveWork:
+class ActiveWork(Listener):
     """The open events of some phases, outermost ones only.
 
-    A callback of the pipeline keeps the list, so that each entry ends with its event, however the event ends. That holds even if an
-    interrupt (Ctrl-C) comes between two steps of the callback, because an event that has ended is left out at once.
-    Any thread may read it. In a forked child the list is empty: the work of its parent continues in the parent.
+    Each entry ends with its event, however the event ends. That holds even if an interrupt (Ctrl-C) comes between two steps here,
+    because an event that has ended is left out at once. Any thread may read it. In a forked child the list is empty: the work of its parent continues in the parent.
 
     Args:
         phases: By default those that may take minutes (`Phase.is_long`).
-        name: What is kept track of, for the name of the callback.
+        name: What is kept track of, for the log.
     """
 
     def __init__(self, phases: Iterable[Phase] = LONG, name: str = "long work") -> None:
         self._open_by_process: dict[int, dict[int, Event]] = {}
         self.has_begun = False
         """Whether such work has begun in this process, or in its parent before a fork."""
-        self.callback = Callback(f"keeping track of {name}", self._start, self._end, frozenset(phases))
+        self.name = f"keeping track of {name}"
+        self.phases = frozenset(phases)
 
     def events(self) -> list[Event]:
         """Return the events that are open now, in the order of their starts."""
-        return [event for event in list(self._open().values()) if event.is_open]
+        return [event for event in list(self._here().values()) if event.is_open]
 
     def __len__(self) -> int:
         return len(self.events())
 
     def __contains__(self, event: Event) -> bool:
-        return event.is_open and id(event) in self._open()
+        return event.is_open and id(event) in self._here()
 
-    def _open(self) -> dict[int, Event]:
+    def _here(self) -> dict[int, Event]:
         # One dictionary for each process, made by one atomic step: a lock might be held by another thread during a fork.
         return self._open_by_process.setdefault(os.getpid(), {})
 
-    def _start(self, event: Event) -> bool:
-        open_ = self._open()
+    def open(self, event: Event) -> bool:
+        """See `Listener`. Returns whether the event is an outermost one."""
+        open_ = self._here()
         outer = event.parent
         while outer is not None:
             if id(outer) in open_:
@@ -57,6 +58,7 @@ class ActiveWork:
         self.has_begun = True
         return True
 
-    def _end(self, event: Event, is_outermost: bool | None) -> None:
-        if is_outermost:
-            self._open().pop(id(event), None)
+    def close(self, event: Event, token: bool) -> None:
+        """See `Listener`."""
+        if token:
+            self._here().pop(id(event), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine: opens and closes events and runs what is registered around them."""
+"""The engine: opens and closes events, and calls those who want them."""
 
 from __future__ import annotations
 
@@ -12,83 +12,119 @@ from typing import Any
 
 from torchspan._base.boundaries import undo_all
 from torchspan._base.by_identity import ByIdentity
-from torchspan._base.errors import FAILED, Guard
+from torchspan._base.errors import Guard
 from torchspan._base.reading import traceback_of
 from torchspan.engine.deferral import Deferral, Waiting
-from torchspan.engine.event import CURRENT, DETACHED, Attributes, Event, EventState, Observed, Placement, Subscriber
-from torchspan.engine.pipeline import Members, Pipeline
+from torchspan.engine.event import CURRENT, DETACHED, Attributes, Event, Observed, Placement
+from torchspan.engine.listener import Listener, end_all, open_all
 from torchspan.engine.run_times import RunTimes
 from torchspan.phase import BUILD_PHASE, PHASES, RUNS, Phase
 from torchspan.subscribers.callback_registry import Registry
+from torchspan.subscribers.entry import Entry
 from torchspan.subscribers.record_function import RecordFunction
-from torchspan.subscribers.sampling import CURRENT_TREE
+from torchspan.subscribers.sampling import CURRENT_TREE, Tree
 
 Undo = Callable[[], None]
 
-
-OPENING = "opening an event"
-"""The name by which the engine's guard knows the start of every event."""
+OPENING = "opening "
+"""How the names begin by which a guard knows what opens events."""
 
 
 class Audience(Enum):
     """Who receives an event."""
 
     ALL = auto()
-    """The pipeline, user callbacks and observers."""
-    PIPELINE = auto()
-    """Only the pipeline: subscribers have already received this work, or it is over."""
-    SUBSCRIBERS = auto()
-    """Only user callbacks and observers that want it. For the pipeline, and for nesting, the event does not exist."""
+    """The engine's listeners, user callbacks and observers."""
+    LISTENERS = auto()
+    """Only the engine's listeners: the user's have already received this work, or it is over."""
+    USERS = auto()
+    """Only user callbacks and observers that want it. For the listeners, and for nesting, the event does not exist."""
+
+
+class _UserCallbacks(Listener):
+    """The user's callbacks that run for one event."""
+
+    name = "running the user's callbacks"
+
+    def __init__(self, entries: Sequence[Entry], registry: Registry) -> None:
+        self._entries = entries
+        self._registry = registry
+
+    def open(self, event: Event) -> RecordFunction:
+        """Run the starts."""
+        return RecordFunction._of_event(event, self._registry, self._entries)
+
+    def leave(self, event: Event, token: RecordFunction) -> None:
+        """Run the ends."""
+        token._finish(event.error)
 
 
 class Engine:
     """Opens and closes events; knows neither torch nor OpenTelemetry.
 
-    Around each event run the pipeline, then the user's callbacks in the order of registration, then the official observers
-    of its phase. The ends run in reverse.
+    Each event is opened for torchspan's own listeners, then for the user's callbacks in the order of registration, then for the
+    official observers of its phase. The ends run in reverse.
+
+    An `Exception` of torchspan's own in `open` or `close` is for the caller's guard: the wrapper in place of the observed function.
 
     Args:
         registry: Where the user's callbacks are registered. Default: a new one.
-        pipeline: What torchspan itself does with events. It may be assigned later, before the first event, if its
-            members need the engine.
+        listeners: torchspan's own, in order. They may also be set later (`listen`), before the first event, if they need the
+            engine.
     """
 
-    def __init__(self, registry: Registry | None = None, pipeline: Pipeline | None = None) -> None:
+    def __init__(self, registry: Registry | None = None, listeners: Iterable[Listener] = ()) -> None:
         self.registry = Registry() if registry is None else registry
         self.guard = Guard()
         self.active = True
         """False once stopped: wrappers that could not be removed pass straight through."""
         self.missed = 0
-        """Number of events that the pipeline did not receive because they would have started inside what it writes to."""
+        """Number of events that the listeners did not receive because they would have started inside what these write to."""
         self.run_times = {phase: RunTimes(self.guard) for phase in RUNS}
         """Durations of runs that are not events, by phase."""
         self._at_stop: list[Undo] = []
         self._before_next: list[Undo] = []
         self._waiting = Waiting(self._complete)
-        self.pipeline = pipeline or Pipeline()
         self._current: ContextVar[Event | None] = ContextVar("torchspan_event", default=None)
         self.peek = self._current.get
         """The cheapest test. None means that no event is open here; any other value, that one may be (`current`)."""
         self._busy = self.registry.busy
         self._codes: ByIdentity[bool] = ByIdentity()
+        self.listen(listeners)
         self.at_stop(self.registry.add_source([phase for phase in PHASES if phase is not BUILD_PHASE]))
 
-    @property
-    def pipeline(self) -> Pipeline:
-        """What torchspan itself does with events."""
-        return self._pipeline
+    def listen(
+        self,
+        listeners: Iterable[Listener],
+        *,
+        is_suppressed: Callable[[], bool] = lambda: False,
+        is_inside: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Have `listeners` receive events, and no others.
 
-    @pipeline.setter
-    def pipeline(self, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
-        self._members = Members(pipeline, self.guard)
+        Args:
+            listeners: In their order.
+            is_suppressed: Whether nothing may be emitted here. An event that starts here is for the user's callbacks alone.
+            is_inside: Whether the caller has interrupted what the listeners write to, in this thread. An event that starts there
+                is for the user's callbacks alone, and is counted as missed. One that ends there is completed before the next event.
+
+        Raises:
+            ValueError: Two listeners have the same name: they would be paused together.
+        """
+        self.listeners = tuple(listeners)
+        self.is_suppressed, self._is_inside = is_suppressed, is_inside
+        self._by_phase: dict[Phase, tuple[tuple[Listener, ...], tuple[Listener, ...]]] = {}
+        names = [listener.name for listener in self.listeners]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"an engine cannot have two listeners of one name: {', '.join(twice)}")
 
     def at_stop(self, action: Undo) -> None:
         """Run `action` when the engine stops."""
         self._at_stop.append(action)
 
     def before_next_event(self, action: Undo) -> None:
-        """Run `action` once, before the next event that the pipeline receives."""
+        """Run `action` once, before the next event that the listeners receive."""
         if action not in self._before_next:
             self._before_next.append(action)
 
@@ -125,13 +161,13 @@ class Engine:
         at_ns: int | None = None,
         pick: Any = None,
     ) -> Event | None:
-        """Open an event and run what is registered around it.
+        """Open an event, and have those who want it receive it.
 
         Args:
             phase: The kind of work.
             attributes: What is known now.
             target: The bounded target that follows the phase's name.
-            placement: Where the event lies. An event for subscribers alone is never current.
+            placement: Where the event lies. An event for users alone is never current.
             audience: Who receives it.
             observed: The call that it is.
             links: The handles of events that this one refers to (`Event.handle`).
@@ -140,29 +176,68 @@ class Engine:
             pick: See `Event.pick`.
 
         Returns:
-            The event. None while inactive, inside a callback, and where no subscriber wants an event for subscribers alone.
+            The event. None while inactive, inside a callback, and where no user wants an event for users alone.
 
         Raises:
             Exception: An exception of a user's callback that its policy rethrows. The event is closed then.
         """
-        if not self.active:
+        if not self.active or self._busy.now:
             return None
-        is_missed = audience is not Audience.SUBSCRIBERS and self.is_missed()
-        if self._busy.now or (is_missed and audience is Audience.PIPELINE):
-            return None
-        if is_missed:
-            audience = Audience.SUBSCRIBERS
-        if self._before_next and audience is not Audience.SUBSCRIBERS:
+        is_for_users = audience is Audience.USERS
+        if not is_for_users and self.is_missed():
+            if audience is Audience.LISTENERS:
+                return None
+            is_for_users = True
+        elif self._before_next and not is_for_users:
             self._run_before_next()
-        opened = self.guard.call(
-            OPENING, self._make, phase, attributes, target, placement, audience, observed, links, at_ns, pick
+        parent = self.innermost_open() if placement.parent is None else placement.parent
+        tree, opens_tree = self.registry.tree(None if parent is None else parent.tree)
+        users = () if audience is Audience.LISTENERS else self._users(phase, tree)
+        if is_for_users:
+            if not users:
+                return None
+            placement = DETACHED
+        event = Event(
+            phase, target, attributes, parent, placement=placement, links=links, observed=observed, at_ns=at_ns, pick=pick
         )
-        if opened is None:
-            return None
-        event, callbacks, observers = opened
+        event.is_for_users, event.tree, event.opens_tree = is_for_users, tree, opens_tree
+        event.root.running = event
+        if opens_tree and placement.is_current:
+            CURRENT_TREE.set(tree)
+        outer, inner = ((), ()) if is_for_users or self.is_suppressed() else self._listeners_to(phase)
+        self._start(event, (*outer, *users, *inner))
+        return event
+
+    def is_missed(self) -> bool:
+        """Whether the listeners cannot receive an event that they would receive elsewhere. It is counted."""
+        is_missed = self._is_inside() and not self.is_suppressed()
+        self.missed += is_missed
+        return is_missed
+
+    def _listeners_to(self, phase: Phase) -> tuple[tuple[Listener, ...], tuple[Listener, ...]]:
+        """The listeners to a phase, those outside the user's callbacks and those inside."""
+        by_phase = self._by_phase.get(phase)
+        if by_phase is None:
+            of_phase = [listener for listener in self.listeners if not listener.phases or phase in listener.phases]
+            inner = tuple(listener for listener in of_phase if listener.is_innermost)
+            by_phase = tuple(listener for listener in of_phase if not listener.is_innermost), inner
+            self._by_phase[phase] = by_phase
+        return by_phase
+
+    def _users(self, phase: Phase, tree: Tree | None) -> tuple[Listener, ...]:
+        """What runs the user's callbacks and official observers that want an event."""
+        interest = self.registry.interest(phase)
+        if interest.countdown is None:
+            return ()
+        entries = self.registry.picked(interest, tree)
+        observers = self.registry.observers(interest)
+        return (_UserCallbacks(entries, self.registry), *observers) if entries else observers
+
+    def _start(self, event: Event, listeners: Iterable[Listener]) -> None:
+        """Open an event for those who receive it, and make it current."""
+        self._busy.now = True
         try:
-            self._busy.now = True
-            self.guard.finish(OPENING, self._begin, event, callbacks, observers)
+            open_all(self.guard, event, listeners)
         except BaseException as interrupt:  # of the program or of a policy: what has started is closed before it passes
             if event.placement.is_current:
                 self._current.set(event)  # so that `close` leaves what has been made current here
@@ -172,26 +247,6 @@ class Engine:
             self._busy.now = False
         if event.placement.is_current:
             self._current.set(event)
-        return event
-
-    def is_missed(self) -> bool:
-        """Whether the pipeline cannot receive an event that it would receive elsewhere. It is counted."""
-        is_missed = self._pipeline.is_inside() and not self._pipeline.is_suppressed()
-        self.missed += is_missed
-        return is_missed
-
-    def _begin(self, event: Event, callbacks: Sequence[Subscriber], observers: Sequence[Subscriber]) -> None:
-        """Start what runs around the event."""
-        state: EventState = event.state
-        if not state.for_subscribers and not self._pipeline.is_suppressed():
-            for member in self._members[event.phase]:
-                context = member.begin(event)
-                if context is not FAILED:
-                    state.members.append((member, context))
-        if callbacks:
-            state.record = RecordFunction._of_event(event, self.registry)
-            _begin(state, callbacks, state.record)
-        _begin(state, observers, event)
 
     def _run_before_next(self) -> None:
         for _ in range(len(self._before_next)):
@@ -201,47 +256,6 @@ class Engine:
                 return
             self.guard.call("what comes before an event", action)
 
-    def _make(
-        self,
-        phase: Phase,
-        attributes: Attributes,
-        target: str | None,
-        placement: Placement,
-        audience: Audience,
-        observed: Observed | None,
-        links: tuple[Any, ...],
-        at_ns: int | None,
-        pick: Any,
-    ) -> tuple[Event, Sequence[Subscriber], Sequence[Subscriber]] | None:
-        """An event with the user callbacks and observers that want it."""
-        registry, interest = self.registry, self.registry.interest(phase)
-        parent = self.innermost_open() if placement.parent is None else placement.parent
-        tree, opens_tree = registry.tree(None if parent is None else parent.state.tree)
-        callbacks, observers = registry.picked(interest, tree), registry.observers(interest)
-        for_subscribers = audience is Audience.SUBSCRIBERS
-        if for_subscribers:
-            if not callbacks and not observers:
-                return None
-            placement = DETACHED
-        elif audience is Audience.PIPELINE:
-            callbacks, observers = (), ()
-        event = Event(
-            phase,
-            target,
-            attributes,
-            parent,
-            placement=placement,
-            links=links,
-            observed=observed,
-            at_ns=at_ns,
-            pick=pick,
-        )
-        event.state = EventState(tree, opens_tree=opens_tree, for_subscribers=for_subscribers)
-        event.root.running = event
-        if opens_tree and placement.is_current:
-            CURRENT_TREE.set(tree)
-        return event, callbacks, observers
-
     def close(
         self,
         event: Event,
@@ -249,6 +263,7 @@ class Engine:
         result: Any = None,
         *,
         at_ns: int | None = None,
+        describe: Callable[[], object] | None = None,
     ) -> None:
         """Close an event and run the ends of what started for it, last started first.
 
@@ -257,79 +272,65 @@ class Engine:
             error: The exception that ended it. Such an event is completed at once.
             result: What the observed call returned.
             at_ns: When it ended by the source's own clock, in nanoseconds since the epoch; not before its start nor after now.
+            describe: Adds facts to the event after its time has been taken. Without it, they are there already.
 
         Raises:
             Exception: An exception of a user's callback that its policy rethrows, after everything else has run.
         """
-        try:
-            self._close(event, error, result, at_ns)
-        except BaseException:  # of the program, at any point: what is left to do is done before it passes
-            self._close(event, error, result, at_ns)
-            raise
-        finally:
-            event.error = None
-            event.observed = None
-            event.state.record = None
-
-    def _close(self, event: Event, error: BaseException | None, result: Any, at_ns: int | None) -> None:
-        """What `close` does. A second call continues where an interrupt ended the first one."""
-        state: EventState = event.state
         was_busy = self._busy.now
         try:
-            if not state.is_settled:
-                self.guard.end("closing an event", self._settle, event, error, result, at_ns)
+            self._settle(event, error, result, at_ns)
+        finally:
             self._busy.now = True
             try:
-                _finish(state)
+                self._leave(event, describe)
             finally:
-                self._leave(event, error)
-        finally:
-            self._busy.now = was_busy
-
-    def _leave(self, event: Event, error: BaseException | None) -> None:
-        """Leave the context of the event, and conclude it: at once, or before the next event."""
-        state: EventState = event.state
-        if state.was_here:
-            for member, context in reversed(state.members):
-                member.leave(event, context)
-        if state.members and self._pipeline.is_inside():
-            self.before_next_event(partial(self._conclude, event, error))
-        else:
-            self._conclude(event, error)
-
-    def _conclude(self, event: Event, error: BaseException | None) -> None:
-        """Complete the event unless it waits for its deferral."""
-        state: EventState = event.state
-        event.error = error
-        if state.deferral is None or error is not None:
-            self._complete(event)
-        else:
-            self._waiting.add(event)
-            if state.deferral.facts is not None:  # another thread may have completed it before the event waited
-                self.complete(event)
+                self._busy.now = was_busy
+                event.error = event.observed = None
 
     def _settle(self, event: Event, error: BaseException | None, result: Any, at_ns: int | None) -> None:
         """Record the end."""
-        state: EventState = event.state
         event.is_open = False
+        event.error = error
+        event.end_ns = event.start_ns
         now_ns = event.anchor.now_ns()
+        event.end_ns = now_ns if at_ns is None else max(event.start_ns, min(at_ns, now_ns))
         if event.processor is not None:
             event.processor_time = event.processor.elapsed()
-        event.end_ns = now_ns if at_ns is None else max(event.start_ns, min(at_ns, now_ns))
         if event.root.running is event:
             event.root.running = event.parent
-        if event.placement.is_current and self._is_here(event):
-            state.was_here = True
-            self._current.set(event.parent)
         if error is not None:
             self._note_error(event, error)
-        if state.opens_tree and state.tree is not None:
-            state.tree.is_open = False
+        if event.opens_tree and event.tree is not None:
+            event.tree.is_open = False
         if event.observed is not None:
             event.observed.ended(error, result)
-        if state.record is not None:
-            state.record.error = event.error
-        state.is_settled = True
+
+    def _leave(self, event: Event, describe: Callable[[], object] | None) -> None:
+        """Leave the context of the event, and conclude it: at once, or before the next event."""
+        event.was_here = event.placement.is_current and self._is_here(event)
+        if event.was_here:
+            self._current.set(event.parent)
+        left = [opened for opened in event.opened if opened[0].leaves]
+        try:
+            end_all(self.guard, event, left, "leave")
+            if describe is not None:
+                self.guard.call("describing an event", describe)
+        finally:
+            if event.opened and self._is_inside():
+                self.before_next_event(partial(self._conclude, event, event.error))
+            else:
+                self._conclude(event, event.error)
+
+    def _conclude(self, event: Event, error: BaseException | None) -> None:
+        """Complete the event unless it waits for its deferral."""
+        event.error = error
+        if event.deferral is None or error is not None:
+            self._complete(event)
+        else:
+            self._waiting.add(event)
+            if event.deferral.facts is not None:  # another thread may have completed it before the event waited
+                self.complete(event)
 
     def _is_here(self, event: Event) -> bool:
         """Whether the event is open in this context: abandoned work is collected, and its event closed, in any context."""
@@ -342,13 +343,12 @@ class Engine:
     def defer(self, event: Event) -> Deferral:
         """Complete an open event later than it is closed.
 
-        When the event is closed, it leaves its context and its times are fixed. The pipeline's ends run when the deferral completes
+        When the event is closed, it leaves its context and its times are fixed. The listeners' ends run when the deferral completes
         it, at the latest at `flush`. So facts that arrive after the end (a time measured on a device) are part of it.
         """
-        state: EventState = event.state
-        if state.deferral is None:
-            state.deferral = Deferral(self, event)
-        return state.deferral
+        if event.deferral is None:
+            event.deferral = Deferral(self, event)
+        return event.deferral
 
     def complete(self, event: Event) -> None:
         """Complete a deferred event if it is closed and has not been completed."""
@@ -360,15 +360,10 @@ class Engine:
         self._run_before_next()
         self._waiting.flush()
 
-    @staticmethod
-    def _complete(event: Event) -> None:
-        state: EventState = event.state
-        if state.deferral is not None and state.deferral.facts:
-            event.additions.update(state.deferral.facts)
-        members = state.members
-        while members:
-            member, context = members.pop()
-            member.finish(event, context)
+    def _complete(self, event: Event) -> None:
+        if event.deferral is not None and event.deferral.facts:
+            event.additions.update(event.deferral.facts)
+        end_all(self.guard, event, event.opened, "close")
         event.error = None
 
     # --- errors -----------------------------------------------------------------------------------------------
@@ -382,10 +377,9 @@ class Engine:
         A child that ended with this very object passed it on. Addresses are reused once an exception has been
         swallowed and freed, so the traceback must show the child's wrapper as well.
         """
-        event.error = error
-        event.innermost = not (event.state.child_error == id(error) and self._wrappers_in(error) > 1)
-        if event.parent is not None and not event.state.for_subscribers:
-            event.parent.state.child_error = id(error)
+        event.innermost = not (event.child_error == id(error) and self._wrappers_in(error) > 1)
+        if event.parent is not None and not event.is_for_users:
+            event.parent.child_error = id(error)
             event.parent.scratch.failed_child = type(error)
 
     def _wrappers_in(self, error: BaseException) -> int:
@@ -394,23 +388,6 @@ class Engine:
             count += self._codes.get(entry.tb_frame.f_code) is not None
             entry = entry.tb_next
         return count
-
-
-def _begin(state: EventState, subscribers: Iterable[Subscriber], subject: Any) -> None:
-    for subscriber in subscribers:
-        context = subscriber.begin(subject)
-        if context is not FAILED:
-            state.subscribers.append((subscriber, subject, context))
-
-
-def _finish(state: EventState) -> None:
-    while state.subscribers:
-        subscriber, subject, context = state.subscribers.pop()
-        try:
-            subscriber.finish(subject, context)
-        except BaseException:  # of the program: the other ends run before it passes
-            _finish(state)
-            raise
 
 
 class RunningEngine:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter_ns, time_ns  # the real ones, also where a test of the program replaces them later
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from torchspan._base.scratch import Scratch
 from torchspan.engine.processor_time import UNMEASURED, ProcessorClock, ProcessorTime
@@ -15,8 +15,7 @@ from torchspan.phase import NOTICED_LATE, Phase
 
 if TYPE_CHECKING:
     from torchspan.engine.deferral import Deferral
-    from torchspan.engine.pipeline import Member
-    from torchspan.subscribers.record_function import RecordFunction
+    from torchspan.engine.listener import Listener
     from torchspan.subscribers.sampling import Tree
 
 Attributes = Mapping[str, Any]
@@ -145,6 +144,24 @@ class Observed:
         self.outcome = "returned" if exception is None else "raised"
 
 
+class ObservedRun(Observed):
+    """A run of an engine or of a graph that is about to be made.
+
+    Args:
+        runner: The object that runs.
+        inputs: Its inputs, empty if they are not arguments.
+    """
+
+    __slots__ = ("inputs", "runner")
+
+    def __init__(
+        self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], runner: Any, inputs: Any
+    ) -> None:
+        super().__init__(function, args, kwargs)
+        self.runner = runner
+        self.inputs = inputs
+
+
 class Event:
     """A piece of work of one phase, as callbacks see it.
 
@@ -158,9 +175,9 @@ class Event:
     """
 
     __slots__ = (
-        "additions", "anchor", "attributes", "end_ns", "error", "follows_sampled", "handle", "innermost", "is_incomplete", "is_open", "is_sampled", "links",
-        "observed", "occurrences", "parent", "phase", "pick", "placement", "processor", "processor_time", "root", "running", "scratch", "start_ns", "state", "steps",
-        "target", "thread_id",
+        "additions", "anchor", "attributes", "child_error", "deferral", "end_ns", "error", "follows_sampled", "handle", "innermost", "is_for_users", "is_incomplete",
+        "is_open", "is_sampled", "links", "observed", "occurrences", "opened", "opens_tree", "parent", "phase", "pick", "placement", "processor", "processor_time",
+        "root", "running", "scratch", "start_ns", "steps", "target", "thread_id", "tree", "was_here",
     )  # fmt: skip
 
     def __init__(
@@ -217,8 +234,20 @@ class Event:
         self.follows_sampled = False
         """Whether what is around it outside the process is sampled, or nothing is around it and `pick` is not `FOR_ITSELF`: then the
         sampler itself decided about it. The span writer sets it."""
-        self.state: Any = None
-        """What the engine keeps for the event: an `EventState`."""
+        self.was_here = False
+        """Whether it was current where it was closed. Abandoned work may be closed in any context. Known when listeners leave it."""
+        # What the engine itself keeps:
+        self.opened: list[tuple[Listener, Any]] = []
+        """The listeners whose `open` has returned, each with its token."""
+        self.is_for_users = False
+        """Whether only the user's callbacks receive it. For nesting, it does not exist."""
+        self.tree: Tree | None = None
+        self.opens_tree = False
+        """Where sampling is decided once for all events inside, and whether this event is the root there."""
+        self.child_error: int | None = None
+        """The address of the last exception that ended an event inside."""
+        self.deferral: Deferral | None = None
+        """Completes the event after it has been closed."""
 
     @property
     def name(self) -> str:
@@ -245,46 +274,3 @@ class Event:
         while event is not None and event.phase not in phases:
             event = event.parent
         return event
-
-
-# --- what the engine keeps --------------------------------------------------------------------------------------------
-class Subscriber(Protocol):
-    """Runs around events alongside the pipeline: a user's pair of callbacks, or the official observers of a phase."""
-
-    def begin(self, subject: Any) -> Any:
-        """The event has started. Returns `FAILED` for an event whose end is not to be reported."""
-
-    def finish(self, subject: Any, context: Any) -> None:
-        """The event has ended. `context` is what `begin` returned."""
-
-
-class EventState:
-    """What the engine keeps for an open event, apart from what the event shows to callbacks.
-
-    Attributes:
-        members: Pipeline members whose start ran, each with what it returned.
-        subscribers: The same, with the subject that each received.
-        record: How user callbacks see the event.
-        tree, opens_tree: Where sampling is decided once for all events inside.
-        for_subscribers: The pipeline does not receive the event, and for nesting it does not exist.
-        child_error: Identity of the last exception that ended an event inside.
-        deferral: Completes the event after it has been closed.
-        was_here, is_settled: Where it is closed: whether it was current there, and whether its end is recorded.
-    """
-
-    __slots__ = (
-        "child_error", "deferral", "for_subscribers", "is_settled", "members", "opens_tree", "record", "subscribers",
-        "tree", "was_here",
-    )  # fmt: skip
-
-    def __init__(self, tree: Tree | None, *, opens_tree: bool, for_subscribers: bool) -> None:
-        self.members: list[tuple[Member, Any]] = []
-        self.subscribers: list[tuple[Subscriber, Any, Any]] = []
-        self.record: RecordFunction | None = None
-        self.tree = tree
-        self.opens_tree = opens_tree
-        self.for_subscribers = for_subscribers
-        self.child_error: int | None = None
-        self.deferral: Deferral | None = None
-        self.was_here = False
-        self.is_settled = False

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from torchspan._base.errors import Guard
 from torchspan.engine.event import Event
-from torchspan.engine.pipeline import Callback
+from torchspan.engine.listener import Listener
 from torchspan.phase import EXECUTE, RUNS
 from torchspan.subscribers.sampling import renew_after_fork
 
@@ -134,18 +134,20 @@ class RunTimes:
             self._taking.release()
 
 
-class RunTotals:
+class RunTotals(Listener):
     """All runs of this process since this object was made: those that are events, and those that a `RunTimes` holds.
 
-    A callback of the pipeline adds the events. A forked child starts at zero.
+    A forked child starts at zero.
 
     Args:
         times: The `RunTimes` of each phase of runs.
     """
 
+    name = "totalling runs"
+    phases = frozenset(RUNS)
+
     def __init__(self, times: Iterable[RunTimes]) -> None:
         self._times = tuple(times)
-        self.callback = Callback("totalling runs", lambda _event: None, self._end, frozenset(RUNS))
         for durations in self._times:
             durations.total()
         self.renew()
@@ -160,7 +162,8 @@ class RunTotals:
         counts, seconds = zip(*(durations.totals() for durations in self._times), strict=True)
         return self._events + sum(counts), self._events_s + sum(seconds)
 
-    def _end(self, event: Event, _context: None) -> None:
+    def close(self, event: Event, token: None) -> None:  # noqa: ARG002 - see `Listener`
+        """See `Listener`."""
         is_inside = event.parent is not None and event.parent.phase is EXECUTE
         if event.end_ns is not None and not is_inside:
             seconds = (event.end_ns - event.start_ns) / 1e9

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens to one call of frequent work: the decision, which engine runs, graph runs and observed functions share.
 
-`Decisions` makes it, from what surrounds the call (`ParentProbe`) and a policy (`RunPolicy`). A `Companion` works alongside the runs
-that are recorded. The writer supplies the `ParentProbe`, because the parents are spans.
+`Decisions` makes it, from what surrounds the call (`ParentProbe`) and a policy (`RunPolicy`). The writer supplies the
+`ParentProbe`, because the parents are spans.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
 from enum import Enum, auto
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from torchspan._base.errors import FAILED, Guard
 from torchspan.engine.event import Event
 from torchspan.engine.rate_limits import UNREFERABLE_LIMIT, RateLimits
 from torchspan.engine.run_tally import RunTally
@@ -185,87 +183,18 @@ class BegunCall(NamedTuple):
     Attributes:
         event: Its event, if it has one.
         tally: Counts the call, which began at `start_s`.
-        end_companions: Ends what accompanies the call.
     """
 
     event: Event | None
     tally: RunTally | None = None
     start_s: float = 0.0
-    end_companions: Callable[[], None] | None = None
 
     def end(self, engine: Engine, error: BaseException | None, result: Any = None) -> None:
         """End the call."""
-        if self.end_companions is not None:
-            self.end_companions()
         if self.tally is not None and self.tally.add(perf_counter() - self.start_s):
             self.tally.sum_up()
         if self.event is not None:
             engine.close(self.event, error, result)
-
-
-# --- what goes alongside a recorded run ------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class RecordedRun:
-    """A run that is an event.
-
-    Args:
-        runner: The object that runs.
-        inputs: Its inputs, empty if they are not arguments.
-    """
-
-    event: Event
-    runner: Any
-    inputs: Any
-
-
-class Companion(Protocol):
-    """Works alongside recorded runs, inside their events: records shapes, measures time on the device, and similar.
-
-    An exception that it raises is caught and counted like one of a callback.
-    """
-
-    def begin(self, run: RecordedRun) -> Any:
-        """Called immediately before the run. Returns what `end` receives."""
-
-    def end(self, token: Any, run: RecordedRun) -> None:
-        """Called immediately after the run, however it ended. It may add facts to the event, or defer its end."""
-
-
-Accompanied = list[tuple[str, Companion, Any]]
-"""The companions of a run, each with its name and what its `begin` returned."""
-
-
-class Companions:
-    """The companions of recorded runs. Each run begins them in their order and ends them in the reverse order.
-
-    Args:
-        guard: Catches what they raise. A companion whose `begin` raised is not ended.
-    """
-
-    def __init__(self, guard: Guard, companions: Sequence[Companion]) -> None:
-        self._guard = guard
-        self._named = [(f"companion {type(companion).__name__}", companion) for companion in companions]
-
-    def __bool__(self) -> bool:
-        return bool(self._named)
-
-    def begin(self, run: RecordedRun) -> Accompanied:
-        """Begin them immediately before a run. What an interrupt stops has ended when it passes."""
-        accompanied: Accompanied = []
-        try:
-            for name, companion in self._named:
-                accompanied.append((name, companion, self._guard.begin(name, companion.begin, run)))
-        except BaseException:
-            self.end(accompanied, run)
-            raise
-        return accompanied
-
-    def end(self, accompanied: Accompanied, run: RecordedRun) -> None:
-        """End them immediately after the run. A second call ends those that an interrupt left."""
-        while accompanied:
-            name, companion, token = accompanied.pop()
-            if token is not FAILED:
-                self._guard.finish(name, companion.end, token, run)
 
 
 class FreshObjects:

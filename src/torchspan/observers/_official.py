@@ -7,7 +7,7 @@ import difflib
 import keyword
 from typing import Any, NoReturn
 
-from torchspan.engine import Event
+from torchspan.engine import Event, Listener
 from torchspan.observers._observable import CallableObservers, ObserveContext
 from torchspan.observers._observer import PartObserver
 from torchspan.phase import PHASES, Phase
@@ -40,11 +40,12 @@ def missing(module: str, name: str) -> NoReturn:
     raise AttributeError(f"{module} has no {name!r}{hint} Official observers: {', '.join(OFFICIAL)}")
 
 
-class _Feed:
+class _Feed(Listener):
     """Notifies a pair of observers of the events of a phase, while the pair has a callback."""
 
     def __init__(self, name: str, phase: Phase) -> None:
         self._name = name
+        self.name = f"notifying observers.{name}"
         self._phase = phase
         self._is_on = False
         self._pre: PartObserver[Any] = PartObserver(f"{name}.pre", self._changed, scope="process")
@@ -68,12 +69,12 @@ class _Feed:
                 REGISTRY.set_observers(self._phase, (self,) if self._is_on else ())
             return self._is_on and not was_on
 
-    def begin(self, event: Event) -> None:
-        """See `torchspan.subscribers.interest.Observers`."""
+    def open(self, event: Event) -> None:
+        """See `Listener`."""
         _notify(self._pre, event)
 
-    def finish(self, event: Event, _context: Any) -> None:
-        """See `torchspan.subscribers.interest.Observers`."""
+    def leave(self, event: Event, token: None) -> None:  # noqa: ARG002 - see `Listener`
+        """See `Listener`."""
         _notify(self._post, event)
         if not (self._pre.is_heard or self._post.is_heard):  # the contexts of its last callbacks are gone
             self._switch()

@@ -10,16 +10,19 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchspan._base.errors import CALLBACK_GUARD
 from torchspan._base.logs import Log
 from torchspan.phase import Phase
 from torchspan.subscribers import local_state
 from torchspan.subscribers.entry import Entry
-from torchspan.subscribers.interest import Interest, Observers
+from torchspan.subscribers.interest import Interest
 from torchspan.subscribers.sampling import CURRENT_TREE, Countdown, Tree, renew_after_fork
 from torchspan.subscribers.scope import Scope
+
+if TYPE_CHECKING:
+    from torchspan.engine.listener import Listener
 
 # --- sources of events ----------------------------------------------------------------------------------------------
 logger = Log("torchspan")
@@ -163,7 +166,7 @@ class Registry(Sources):
         with self._lock:
             return list(self._pairs.values())
 
-    def set_observers(self, scope: Scope, observers: tuple[Observers, ...]) -> None:
+    def set_observers(self, scope: Scope, observers: tuple[Listener, ...]) -> None:
         """Notify `observers`, and no others, of the events of `scope`, after the callbacks."""
         with self._lock:
             interest = self.interest(scope)
@@ -265,7 +268,7 @@ class Registry(Sources):
         finally:
             self.busy.now = False
 
-    def observers(self, interest: Interest) -> tuple[Observers, ...]:
+    def observers(self, interest: Interest) -> tuple[Listener, ...]:
         """The official observers that are notified of an event."""
         return interest.observers if interest.observers and local_state.current().enabled else ()
 

@@ -9,7 +9,7 @@ import types
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from torchspan._base.errors import FAILED, PROCESS_GUARD
+from torchspan._base.errors import PROCESS_GUARD
 from torchspan.subscribers.interest import Gate
 
 if TYPE_CHECKING:
@@ -148,8 +148,7 @@ class _InBody:
 
 
 def _begun(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], resumes: bool = False) -> Any:
-    begun = PROCESS_GUARD.begin(_BEGINNING, site._begun, args, kwargs, resumes)
-    return None if begun is FAILED else begun
+    return PROCESS_GUARD.call(_BEGINNING, site._begun, args, kwargs, resumes)
 
 
 def _ended(site: Site, record: Any, error: BaseException | None = None, result: Any = None) -> None:

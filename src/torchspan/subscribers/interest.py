@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from torchspan.subscribers.entry import Entry
 from torchspan.subscribers.sampling import Countdown, SamplingMode
 from torchspan.subscribers.scope import RecordScope, Scope
+
+if TYPE_CHECKING:
+    from torchspan.engine.listener import Listener
 
 Undo = Callable[[], None]
 
@@ -47,16 +50,6 @@ class Gate:
     def set(self, is_open: bool) -> None:
         """Have every event examined, or none."""
         self.countdown = EACH_EVENT if is_open else None
-
-
-class Observers(Protocol):
-    """Notified of each event of a phase, after the user's callbacks: an official pair of observers."""
-
-    def begin(self, event: Any) -> Any:
-        """The event has started. Raises what a callback's policy rethrows."""
-
-    def finish(self, event: Any, context: Any) -> None:
-        """The event has ended. `context` is what `begin` returned. Raises what a callback's policy rethrows."""
 
 
 class Roster(NamedTuple):
@@ -115,7 +108,7 @@ class Interest(Gate):
     def __init__(self, scope: Scope) -> None:
         super().__init__()
         self.scope = scope
-        self.observers: tuple[Observers, ...] = ()
+        self.observers: tuple[Listener, ...] = ()
         self.roster = _NO_ROSTER
         self._pairs: dict[int, Entry] = {}
         self._local: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()

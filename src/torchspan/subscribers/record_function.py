@@ -120,15 +120,12 @@ class RecordFunction:
         return self
 
     @classmethod
-    def _of_event(cls, event: Event, registry: Registry) -> RecordFunction:
-        """How the user's callbacks see an event of the bridge, which runs them itself."""
+    def _of_event(cls, event: Event, registry: Registry, entries: Sequence[Entry]) -> RecordFunction:
+        """How the user's callbacks see an event of the bridge. Their starts run here."""
         self = cls.__new__(cls)
-        self._prepare(event.phase, registry, ())
-        self._inputs = ()
-        self.name = event.name
-        self.thread_id = current_thread_id()
-        self.handle = next(_handles)
+        self._prepare(event.phase, registry, entries)
         self.attributes = event.attributes
+        self._start(event.name, (), _EMPTY, -1)
         return self
 
     # --- its callbacks ----------------------------------------------------------------------------------------

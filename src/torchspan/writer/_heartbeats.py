@@ -11,7 +11,7 @@ from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 from torchspan._base.background import Background, Wake
 from torchspan._base.errors import Guard
-from torchspan.engine import ActiveWork, Callback, Event
+from torchspan.engine import ActiveWork, Event, Listener
 from torchspan.writer._progress import ProgressWriter
 
 # --- when to report -------------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ class _Schedule:
     number: int = 1
 
 
-class Heartbeats:
+class Heartbeats(Listener):
     """Reports each long piece of work at intervals, from a separate thread.
 
     The thread starts with the first long work, and sleeps without a timeout while there is none; see `Background`.
@@ -72,6 +72,8 @@ class Heartbeats:
         is_exported: Whether reports of an event are exported. No thread is started for other events.
         new_wake: Makes the queue on which the thread sleeps.
     """
+
+    name = "starting heartbeats"
 
     def __init__(
         self,
@@ -91,23 +93,24 @@ class Heartbeats:
         self._is_exported = is_exported
         self._thread = Background(NAME, self._run, new_wake)
         self._schedules: dict[Event, _Schedule] = {}
-        self.callback = Callback("starting heartbeats", self._start, self._end, active.callback.phases)
-        """In a pipeline, it follows the callback of `active`."""
+        self.phases = active.phases
 
     # --- on the program's threads -----------------------------------------------------------------------------
     def stop(self) -> None:
         """End the thread after its current export."""
         self._thread.stop()
 
-    def _start(self, event: Event) -> bool:
+    def open(self, event: Event) -> bool:
+        """See `Listener`. It follows the one that is `active`."""
         if event not in self._active or not self._is_exported(event):
             return False
         self._begin(event)
         self._thread.wake()
         return True
 
-    def _end(self, _event: Event, is_reported: bool | None) -> None:
-        if is_reported:
+    def close(self, event: Event, token: bool) -> None:  # noqa: ARG002 - see `Listener`
+        """See `Listener`."""
+        if token:
             self._thread.nudge()
 
     # --- on torchspan's thread ----------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base.background import Background, Wake
-from torchspan.engine import Callback, Event
+from torchspan.engine import Event, Listener
 from torchspan.phase import BUILD_ENGINE
 
 NAME = "torchspan memory"
@@ -107,7 +107,7 @@ class Sampler:
                         self.stop(sampled)
 
 
-class ProcessMemory:
+class ProcessMemory(Listener):
     """Records the memory of the process before a build, and its peak.
 
     Linux records the peak of the memory of each process. If this peak rose during the build, it is the build's peak. If not, the
@@ -118,12 +118,15 @@ class ProcessMemory:
         is_exported: Whether the attributes of a build are exported. Nothing is read for other builds.
     """
 
-    def __init__(self, sampler: Sampler | None = None, is_exported: IsExported | None = None) -> None:
-        self._sampler = sampler or Sampler()
-        self._is_exported = is_exported or _always
-        self.callback = Callback("reading the memory of the process", self._start, self._end, frozenset({BUILD_ENGINE}))
+    name = "reading the memory of the process"
+    phases = frozenset({BUILD_ENGINE})
 
-    def _start(self, event: Event) -> tuple[_Sampled, int | None] | None:
+    def __init__(self, sampler: Sampler, is_exported: IsExported) -> None:
+        self._sampler = sampler
+        self._is_exported = is_exported
+
+    def open(self, event: Event) -> tuple[_Sampled, int | None] | None:
+        """See `Listener`."""
         before = resident_bytes() if self._is_exported(event) else None
         if before is None:
             return None
@@ -133,10 +136,11 @@ class ProcessMemory:
         self._sampler.start(sampled)
         return sampled, mark
 
-    def _end(self, event: Event, begun: tuple[_Sampled, int | None] | None) -> None:
-        if begun is None:
+    def close(self, event: Event, token: tuple[_Sampled, int | None] | None) -> None:
+        """See `Listener`."""
+        if token is None:
             return
-        sampled, mark_before = begun
+        sampled, mark_before = token
         self._sampler.stop(sampled)
         after, mark = resident_bytes(), peak_resident_bytes()
         rose = mark is not None and mark_before is not None and mark > mark_before
@@ -170,23 +174,29 @@ def _free_and_total(index: int) -> tuple[int, int]:
     return int(free), int(total)
 
 
-class DeviceMemory:
+class DeviceMemory(Listener):
     """Records the free memory of the build's device before and after a build, and the peak of the memory in use.
 
     The device is that which is current in the build's thread when the build begins.
 
     Args:
-        enter_thread: Called in the sampler's thread each time before it reads. If it returns False, that thread stops reading.
+        sampler: Samples memory during a build. It must be closed with the engine.
         is_exported: Whether the attributes of a build are exported. Nothing is read for other builds.
+        enter_thread: Called in the sampler's thread each time before it reads the memory of a device. If it returns False, that
+            thread stops reading. CUDA's documents do not say whether `cudaMemGetInfo` is among the calls that make a capture of a
+            CUDA graph by another thread invalid (`cudaThreadExchangeStreamCaptureMode`), so the thread needs a mode of its own.
     """
+
+    name = "reading the memory of the device"
+    phases = frozenset({BUILD_ENGINE})
 
     def __init__(self, sampler: Sampler, is_exported: IsExported, enter_thread: Callable[[], bool]) -> None:
         self._sampler = sampler
         self._is_exported = is_exported
         self._enter_thread = enter_thread
-        self.callback = Callback("reading the memory of the device", self._start, self._end, frozenset({BUILD_ENGINE}))
 
-    def _start(self, event: Event) -> tuple[_Sampled, int] | None:
+    def open(self, event: Event) -> tuple[_Sampled, int] | None:
+        """See `Listener`."""
         index = _device_in_use() if self._is_exported(event) else None
         if index is None:
             return None
@@ -205,7 +215,9 @@ class DeviceMemory:
         free, total = _free_and_total(index)
         return total - free
 
-    def _end(self, event: Event, begun: tuple[_Sampled, int] | None) -> None:
+    def close(self, event: Event, token: tuple[_Sampled, int] | None) -> None:
+        """See `Listener`."""
+        begun = token
         if begun is None:
             index = _device_in_use() if self._is_exported(event) else None
         else:
@@ -217,30 +229,3 @@ class DeviceMemory:
         event.additions[semconv.GPU_MEMORY_FREE_AFTER], event.additions[semconv.GPU_MEMORY_TOTAL] = free, total
         if begun is not None:
             event.additions[semconv.GPU_MEMORY_USED_PEAK] = max(begun[0].most, total - free)
-
-
-def _always(_event: Event) -> bool:
-    return True
-
-
-def memory_callbacks(
-    sampler: Sampler | None = None,
-    is_exported: IsExported | None = None,
-    enter_thread: Callable[[], bool] = bool,
-) -> tuple[Callback, ...]:
-    """The callbacks that record the memory of a build. If one fails, the other still works.
-
-    Args:
-        sampler: Samples memory during a build. It must be closed with the engine.
-        is_exported: Whether the attributes of a build are exported. Nothing is read for other builds. Default: all
-            builds.
-        enter_thread: Called in the sampler's thread each time before it reads the memory of a device. If it returns False, that
-            thread stops reading. CUDA's documents do not say whether `cudaMemGetInfo` is among the calls that make a capture of a
-            CUDA graph by another thread invalid (`cudaThreadExchangeStreamCaptureMode`), so the thread needs a mode of its own.
-            Default: it does not read.
-    """
-    sampler, is_exported = sampler or Sampler(), is_exported or _always
-    return (
-        ProcessMemory(sampler, is_exported).callback,
-        DeviceMemory(sampler, is_exported, enter_thread).callback,
-    )

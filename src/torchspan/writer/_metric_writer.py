@@ -20,7 +20,7 @@ from torchspan import semconv
 from torchspan._base.boundaries import Failures
 from torchspan._base.errors import PROCESS_GUARD, guarded
 from torchspan._base.forks import renewed
-from torchspan.engine import ActiveWork, Callback, Engine, Event
+from torchspan.engine import ActiveWork, Engine, Event, Listener
 from torchspan.engine.run_times import RunTimes
 from torchspan.phase import COMPILE, Phase
 from torchspan.semconv import METRICS, Metric
@@ -90,8 +90,8 @@ AT_ONCE = 16
 """Maximum number of durations that are recorded without a pause, and by one run, because recording each takes microseconds."""
 
 
-class MetricWriter:
-    """A callback of the pipeline that records the metrics of the table, whatever happens to the spans.
+class MetricWriter(Listener):
+    """Records the metrics of the table, whatever happens to the spans.
 
     It records events when they end. When a reader collects, it records the durations of runs that are not events, and numbers
     that other parts of torchspan keep. Runs are timed only while there is a meter provider, which `OTEL_METRICS_EXPORTER=none`
@@ -106,6 +106,8 @@ class MetricWriter:
         gathered: Returns the measurements that other parts of torchspan have gathered since the last call.
         default: Returns the provider to use if none is passed.
     """
+
+    name = "recording metrics"
 
     def __init__(
         self,
@@ -133,8 +135,6 @@ class MetricWriter:
                 metric.measure.of for metric in METRICS if isinstance(metric.measure, (RunningWork, LongestRunning))
             )
         }
-        self.active_callbacks = tuple(active.callback for active in self._active.values())
-        """Callbacks of the pipeline that keep track of the work that is running."""
         self._closed = False
         self._lock = renewed(self, "_lock", threading.Lock)
         self._counters: list[Counted] = []
@@ -151,10 +151,9 @@ class MetricWriter:
         self._gathered = gathered
         self._counted = [count() for _, _, count in self._counters]  # user callbacks may have failed earlier
         self._counted[-1] = Failures.before
-        self.callback = Callback("recording metrics", self._start, self._end)
         engine.guard.call("making instruments", self._look_for_provider)
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """Record the held values and stop reading. Open events are still recorded when they end."""
         self.collect()
         if self._instruments is not None:
@@ -265,10 +264,17 @@ class MetricWriter:
             self._lock.release()
 
     # --- events -----------------------------------------------------------------------------------------------
-    def _start(self, _event: Event) -> None:
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """What keeps track of the work that is running, and this object."""
+        return (*self._active.values(), self)
+
+    def open(self, event: Event) -> None:  # noqa: ARG002 - see `Listener`
+        """See `Listener`. Runs inside the event are timed once the program has set a provider."""
         self._look_for_provider()
 
-    def _end(self, event: Event, _context: None) -> None:
+    def close(self, event: Event, token: None) -> None:  # noqa: ARG002 - see `Listener`
+        """See `Listener`."""
         instruments = self._look_for_provider()
         if instruments is None or event.end_ns is None:
             return

@@ -4,12 +4,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
-
 from torchspan._sampling.ranks import ALL, Selection, rank
-from torchspan.engine import Callback, Event
-
-_LEFT_OUT = object()
 
 
 class SelectedRanks:
@@ -36,23 +31,9 @@ class SelectedRanks:
         number = rank(os.environ)
         return number is None or number in self._selection
 
-    def only(self, spans: Callback) -> Callback:
-        """`spans`, only for events of selected ranks. Events of other ranks are counted."""
-        if self._selection is None:
-            return spans
-
-        def start(event: Event) -> Any:
-            if self.has_this_one():
-                return spans.start(event)
-            self.left_out += 1
-            return _LEFT_OUT
-
-        def end(event: Event, opened: Any) -> None:
-            if opened is not _LEFT_OUT:
-                spans.end(event, opened)
-
-        def leave(event: Event, opened: Any) -> None:
-            if opened is not _LEFT_OUT and spans.leave is not None:
-                spans.leave(event, opened)
-
-        return Callback(spans.name, start, end, spans.phases, leave)
+    def leaves_out(self) -> bool:
+        """Whether this process has no spans. An event that is left out is counted."""
+        if self.has_this_one():
+            return False
+        self.left_out += 1
+        return True

@@ -33,7 +33,7 @@ from torchspan._files import withheld
 from torchspan._files.withheld import NOTHING, Withheld, WithheldEvent
 from torchspan._sampling import STARTED_BY
 from torchspan._sampling.rules import SamplingRules
-from torchspan.engine import FOR_ITSELF, Attributes, Callback, Event, Occurrence
+from torchspan.engine import FOR_ITSELF, Attributes, Event, Listener, Occurrence
 from torchspan.phase import COMPILE, IMPORT, Phase
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
 from torchspan.writer._event_signals import EventSignals, LoggedOccurrence
@@ -41,6 +41,7 @@ from torchspan.writer._folding import Folding
 from torchspan.writer._metric_writer import compile_outcome
 from torchspan.writer._own_files import OwnFiles, aside
 from torchspan.writer._parents import SpanParents
+from torchspan.writer._selected_ranks import SelectedRanks
 from torchspan.writer._tracer import TracerOf, TracerSource, rules_of, start_kept
 
 SHORTEST_ON_PROCESSOR_S = 0.001
@@ -68,8 +69,8 @@ class _Open:
     links: int = 0
 
 
-class SpanWriter:
-    """A callback of the pipeline that writes every event as a span, up to the limit of its trace.
+class SpanWriter(Listener):
+    """Writes every event as a span, up to the limit of its trace.
 
     The parent is the current OpenTelemetry span, on any thread, unless that span has ended. A worker that was started inside a
     span that has ended begins its own trace, with a link to that span. Nothing is exported here, and exporting is never traced.
@@ -80,8 +81,11 @@ class SpanWriter:
         capture: Who gets texts whole: no one, the user's own file and `capture()`, or exporters as well.
         signals: Records events and exceptions. Default: as events of spans.
         spans_per_trace: The maximum number of spans in a trace. Further work is folded into the span around it.
+        ranks: The ranks of a distributed job that have spans. Default: all.
         tracer_of, holds: See `TracerSource`.
     """
+
+    name = "writing spans"
 
     def __init__(
         self,
@@ -91,6 +95,7 @@ class SpanWriter:
         capture: Capture = "none",
         signals: EventSignals | None = None,
         spans_per_trace: int = SPANS_PER_TRACE,
+        ranks: SelectedRanks | None = None,
         tracer_of: TracerOf | None = None,
         holds: Callable[[SamplingRules | None], None] | None = None,
     ) -> None:
@@ -107,7 +112,7 @@ class SpanWriter:
         self._budget = Budget(spans_per_trace)
         self._folding = Folding(parents)
         self._signals = signals or EventSignals()
-        self.callback = Callback("writing spans", self._start, self._end, leave=self._leave)
+        self._ranks = ranks
 
     def look_for_provider(self) -> None:
         """Look up the current provider, if one is set."""
@@ -133,7 +138,10 @@ class SpanWriter:
         return self._budget.refused
 
     # --- start ------------------------------------------------------------------------------------------------
-    def _start(self, event: Event) -> _Open:
+    def open(self, event: Event) -> _Open | None:
+        """Start the span of an event. Returns None on a rank that has no spans."""
+        if self._ranks is not None and self._ranks.leaves_out():
+            return None
         tracer = self._tracers.get()
         context, links = self._parent(event)
         around = trace.get_current_span(context).get_span_context()
@@ -186,15 +194,18 @@ class SpanWriter:
                 links.append(Link(started_by))
         return context, links
 
-    @staticmethod
-    def _leave(_event: Event, opened: _Open) -> None:
+    def leave(self, event: Event, token: _Open | None) -> None:
+        """Make the span around the event's current again."""
         # If start and end happen in different frames, another span may be current by now. It stays current.
-        if opened.token is not None and trace.get_current_span() is opened.span:
-            context_api.detach(opened.token)
+        if token is not None and token.token is not None and event.was_here and trace.get_current_span() is token.span:
+            context_api.detach(token.token)
 
     # --- end --------------------------------------------------------------------------------------------------
-    def _end(self, event: Event, opened: _Open) -> None:
-        span = opened.span
+    def close(self, event: Event, token: _Open | None) -> None:
+        """End the span of an event."""
+        if token is None:
+            return
+        opened, span = token, token.span
         if span is None:
             self._folding.fold(event, self._raised(event, opened))
             return

@@ -12,7 +12,7 @@ from typing import Any
 
 from torchspan import _dynamo_safety
 from torchspan._base.boundaries import undo_all
-from torchspan._base.errors import FAILED, guarded
+from torchspan._base.errors import guarded
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute, loaded, method
@@ -142,8 +142,8 @@ def _returning(engine: Engine, frames: Frames, original: Any) -> Any:
     @functools.wraps(original)
     def compiling(self: Any, *args: Any, **kwargs: Any) -> Any:
         compiled = original(self, *args, **kwargs)
-        recording = engine.guard.begin("recording a compiled graph", frames.compiled, self, compiled)
-        return compiled if recording is FAILED else recording
+        recording = engine.guard.call("recording a compiled graph", frames.compiled, self, compiled)
+        return compiled if recording is None else recording
 
     return compiling
 
@@ -169,16 +169,20 @@ def _following(engine: Engine, handle: Handle, original: Any) -> Callable[[tuple
 
 def _reporting(engine: Engine, handle: Handle, cut: Callable[..., None], target: Target, original: Any) -> Any:
     """As `tap`, with `cut` where `handle` fails or a report is interrupted: Dynamo does not report an end again."""
-    guard, begin = engine.guard, _following(engine, handle, original)
+    guard, follow = engine.guard, _following(engine, handle, original)
     name, cutting = f"following {target}", "ending what Dynamo has reported"
+
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        follow(args, kwargs)
+        return True
 
     def reported(*args: Any, **kwargs: Any) -> Any:
         try:
-            if guard.begin(name, begin, args, kwargs) is FAILED:
-                guard.finish(cutting, cut, *args)
+            if not guard.call(name, begin, args, kwargs):
+                guard.end(cutting, cut, *args)
             return original(*args, **kwargs)
         except BaseException:
-            guard.finish(cutting, cut, *args)
+            guard.end(cutting, cut, *args)
             raise
 
     return functools.update_wrapper(reported, original)

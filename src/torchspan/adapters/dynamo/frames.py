@@ -519,7 +519,7 @@ class Frames:
         self._materialize_long()
         heard = None
         if self._interest.countdown is not None:
-            heard = self._open(name, observed=observed, audience=Audience.SUBSCRIBERS)
+            heard = self._open(name, observed=observed, audience=Audience.USERS)
         try:
             return _OpenPhase(name, self._now_ns(), self._current(), heard)
         except BaseException as error:
@@ -617,7 +617,7 @@ class Frames:
             around = self._materialized(index - 1) if is_nested else work.within
             if around is not None:
                 work.event = self._open(
-                    work.name, audience=Audience.PIPELINE, placement=Placement(around), at_ns=work.start_ns
+                    work.name, audience=Audience.LISTENERS, placement=Placement(around), at_ns=work.start_ns
                 )
                 if work.event is not None:
                     work.event.processor = work.processor

@@ -7,7 +7,6 @@ further runs are counted on that span. Outside every span, the sampler's rules p
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from torchspan import _dynamo_safety
 from torchspan._base import reading
 from torchspan.adapters.machinery.ports import Ports
-from torchspan.engine import Audience, BegunCall, Companions, Decisions, Engine, Observed, RecordedRun, Verdict
+from torchspan.engine import Audience, BegunCall, Decisions, Engine, Observed, ObservedRun, Verdict
 from torchspan.phase import RUN_GRAPH
 
 Facts = dict[str, Any]
@@ -32,35 +31,27 @@ class GraphRecorder:
     def __init__(self, engine: Engine, ports: Ports) -> None:
         self.engine = engine
         self._decisions = Decisions(ports.parents, ports.sampling, RUN_GRAPH)
-        self._companions = Companions(engine.guard, ports.companions)
         self._interest = engine.registry.interest(RUN_GRAPH)
 
     def begin(
         self, function: Any, args: tuple[Any, ...], kwargs: Facts, facts: Facts, links: tuple[Any, ...]
     ) -> BegunCall | None:
         """Begin a run, if it is an event or is counted."""
-        call = Observed(function, args, kwargs)
         engine, event = self.engine, None
-        if not engine.active or _dynamo_safety.is_symbolic(call.args):
+        if not engine.active or _dynamo_safety.is_symbolic(args):
             return None
-        decision = self._decisions.decide(call.function)
+        decision = self._decisions.decide(function)
         if decision.verdict is Verdict.SUPPRESS:
             return None
         if decision.verdict is Verdict.RECORD:
-            event = engine.open(RUN_GRAPH, facts, links=links, observed=call, pick=decision.pick)
+            run = ObservedRun(function, args, kwargs, function, args)
+            event = engine.open(RUN_GRAPH, facts, links=links, observed=run, pick=decision.pick)
         elif self._interest.countdown is not None:
-            event = engine.open(RUN_GRAPH, facts, observed=call, audience=Audience.SUBSCRIBERS)
+            call = Observed(function, args, kwargs)
+            event = engine.open(RUN_GRAPH, facts, observed=call, audience=Audience.USERS)
         if event is None and decision.tally is None:
             return None
-        end_companions = None
-        if event is not None and decision.verdict is Verdict.RECORD and self._companions:
-            run = RecordedRun(event, call.function, call.args)
-            try:
-                end_companions = functools.partial(self._companions.end, self._companions.begin(run), run)
-            except BaseException as interrupt:
-                engine.close(event, interrupt)
-                raise
-        return BegunCall(event, decision.tally, time.perf_counter(), end_companions)
+        return BegunCall(event, decision.tally, time.perf_counter())
 
 
 def record(engine: Engine, ports: Ports) -> Callable[[], None]:

@@ -50,7 +50,7 @@ class Workers:
             return self._begin_job(args) if self._engine.active else None
 
         def end(event: Event, future: Any) -> None:
-            future.add_done_callback(partial(guard.finish, name, self._end_job, event))
+            future.add_done_callback(partial(guard.end, name, self._end_job, event))
 
         return around(guard, name, original, begin, end, self._engine.close)
 

@@ -9,7 +9,7 @@ from types import CodeType
 from typing import Any
 
 from torchspan._base import reading
-from torchspan._base.errors import FAILED, Guard
+from torchspan._base.errors import Guard
 
 
 def _nothing(_begun: Any, _outcome: Any) -> None:
@@ -56,18 +56,18 @@ def around(
     """
 
     def observed(*args: Any, **kwargs: Any) -> Any:
-        begun = guard.begin(name, begin, args, kwargs)
+        begun = guard.call(name, begin, args, kwargs)
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
             guard.end(name, leave, begun, error)
             raise
-        if begun is not None and begun is not FAILED:
+        if begun is not None:
             guard.end(name, end, begun, result)
         return result
 
     def leave(begun: Any, error: BaseException) -> None:
-        if begun is not None and begun is not FAILED:
+        if begun is not None:
             failed(begun, error)
         _without_frames(error, observed.__code__)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan.engine import Attributes, Companion, Engine, Occurrence, ParentProbe, RunPolicy, RunSampling
+from torchspan.engine import Attributes, Engine, Occurrence, ParentProbe, RunPolicy, RunSampling
 from torchspan.engine.event import NOTES_LIMIT
 
 
@@ -23,7 +23,6 @@ class Ports:
         parents: Finds the surroundings of frequent work.
         call_policy: Decides about calls of observed functions.
         sampling: Decides about runs of engines and of graphs.
-        companions: Run alongside recorded runs.
     """
 
     redact: Callable[[str], str]
@@ -31,7 +30,6 @@ class Ports:
     parents: ParentProbe
     call_policy: RunPolicy
     sampling: RunSampling
-    companions: tuple[Companion, ...] = ()
     annotate_again: Callable[[str, Mapping[str, Any], Attributes], None] = lambda _name, _emitted, _more: None
 
 

@@ -15,17 +15,18 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from torchspan import semconv
-from torchspan._base.errors import FAILED, Guard, guarded
+from torchspan._base.boundaries import is_programs
+from torchspan._base.errors import Guard
 from torchspan.adapters.machinery.around import around
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.engine import Engine, Event, Observed
+from torchspan.engine.dispatch import OPENING
 from torchspan.phase import Phase
 from torchspan.probes import (
     GIVES,
     RAISED,
     Annotate,
     Call,
-    Creates,
     Record,
     Signature,
     Step,
@@ -38,10 +39,6 @@ from torchspan.probes.describe import place
 Facts = Mapping[str, Any]
 Follow = Callable[[Any, Call, Event | None], None]
 """Receives a module whose calls are to be followed, the call that returned it, and the event of that call."""
-
-Opening = tuple[dict[str, Any], tuple[Any, ...]]
-"""The facts and the links with which an event starts."""
-
 
 class WrapperFactory:
     """Makes the wrappers of one library's probes.
@@ -73,96 +70,16 @@ class WrapperFactory:
         """A call that is an event."""
         return RecordedCalls.wrap(self, target, action, original, signature_of(original))
 
-    def open(self, target: Target, action: Record, call: Call, original: Any) -> Event | None:
-        """Open the event of a call; None if there is nothing to observe."""
-        engine = self.engine
-        if not engine.active:
-            return None
-        is_within = not action.within or self.around(action.within) is not None
-        phase = action.phase if is_within else action.elsewhere
-        if phase is None:
-            return None
-        opening = self._opening(target, action, phase, call, original)
-        if opening is None:
-            return None
-        facts, links = opening
-        observed = Observed(original, call.args, call.kwargs)
-        return engine.open(phase, facts, links=links, observed=observed)
-
-    @guarded("opening the event of {target}", "engine.guard")
-    def _opening(self, target: Target, action: Record, phase: Phase, call: Call, original: Any) -> Opening:
-        facts = {**self.fixed_facts(phase), **self._taken(action.takes), **self._described(target, action.start, call)}
-        if getattr(original, "__torchspan_stand_in__", False):
-            facts[semconv.STAND_IN] = True
-        called_at = place.of_call() if self.engine.current is None and phase in semconv.CODE_LINE.on else None
-        facts |= {} if called_at is None else called_at.facts()
-        if action.links_to is None:
-            return facts, ()
-        used = self.engine.guard.call(f"looking at what {target} uses", action.links_to, call)
-        origin = self.provenance.origin(used)
-        return facts, () if origin is None else (origin,)
-
-    def _taken(self, keys: tuple[str, ...]) -> dict[str, Any]:
-        facts: dict[str, Any] = {}
-        event = self.engine.current if keys else None
-        while event is not None:
-            for outer in (event.attributes, event.scratch.get(GIVES) or {}):
-                facts = {**{key: outer[key] for key in keys if key in outer}, **facts}
-            event = event.parent
-        return facts
-
     def fixed_facts(self, phase: Phase) -> dict[str, Any]:
         """The facts of every event of `phase` that starts here, whatever the call."""
         facts = self._constants.get(phase, {})
         return {**self._of_roots, **facts} if self._of_roots and self.engine.current is None else dict(facts)
 
-    def close(self, target: Target, action: Record, call: Call, event: Event, result: Any) -> None:
-        """Describe the result of a call, and close its event."""
-        try:
-            self._returned(target, action, call, result, event)
-        except BaseException as interrupt:  # raised by the program while the result was described
-            self.engine.close(event, interrupt)
-            raise
-        self.engine.close(event, None, result)
-
-    def close_failed(self, target: Target, action: Record, call: Call, event: Event, error: BaseException) -> None:
-        """Describe why a call failed, and close its event."""
-        try:
-            self._failed(target, action, call, error, event)
-        finally:
-            self.engine.close(event, error)
-
-    @guarded("closing the event of {target}", "engine.guard")
-    def _returned(self, target: Target, action: Record, call: Call, result: Any, event: Event) -> None:
-        self.add_end(target, action.end, call, event, result)
-        _share(action, event)
-        if action.is_named:
-            self.provenance.name(result, event)
-        if action.remembers_result:
-            self.provenance.remember(result, event.handle)
-        if action.creates is not None:
-            self._remember_created(target, action.creates, call, event)
-        if action.follows is not None:
-            self._follow_made(target, action.follows, call, result, event)
-
-    @guarded("remembering {target}", "engine.guard")
-    def _remember_created(self, _target: Target, creates: Creates, call: Call, event: Event) -> None:
-        self.provenance.created(creates, call, event)
-
-    @guarded("following what {target} made", "engine.guard")
-    def _follow_made(
-        self, _target: Target, select: Callable[[Call, Any], Any], call: Call, result: Any, event: Event | None
-    ) -> None:
+    def follow_made(self, select: Callable[[Call, Any], Any], call: Call, result: Any, event: Event | None) -> None:
+        """Follow the module that `select` finds in a call that has returned, if modules are followed."""
         module = None if self._follow is None else select(call, result)
         if module is not None and self._follow is not None:
             self._follow(module, call, event)
-
-    @guarded("closing the event of {target}", "engine.guard")
-    def _failed(self, target: Target, action: Record, call: Call, error: BaseException, event: Event) -> None:
-        if action.failed is not None:
-            name = f"describing the failure of {target}"
-            add_facts(event, self.engine.guard.call(name, action.failed, call, error, event.scratch) or {})
-            _share(action, event)
 
     # --- facts ------------------------------------------------------------------------------------------------
     def annotate(self, target: Target, action: Annotate, original: Any) -> Any:
@@ -182,14 +99,15 @@ class WrapperFactory:
 
         return around(self.engine.guard, f"annotating {target}", original, begin, end)
 
-    def _described(self, target: Target, describe: Callable[[Call], Facts] | None, call: Call) -> Facts:
+    def described(self, target: Target, describe: Callable[[Call], Facts] | None, call: Call) -> Facts:
+        """The facts of a call; none if describing it fails."""
         if describe is None:
             return {}
         return self.engine.guard.call(f"describing {target}", describe, call) or {}
 
     def add_start(self, target: Target, describe: Callable[[Call], Facts] | None, call: Call, event: Event) -> None:
         """Add what describes a call to an event around it."""
-        add_facts(event, self._described(target, describe, call))
+        add_facts(event, self.described(target, describe, call))
 
     def add_end(self, target: Target, describe: Any, call: Call, event: Event, result: Any) -> None:
         """Add what describes the result of a call to its event, or to one around it."""
@@ -228,7 +146,7 @@ class WrapperFactory:
         signature = signature_of(original)
 
         def end(call: Call, result: Any) -> None:
-            self._follow_made(target, select, call, result, None)
+            self.follow_made(select, call, result, None)
 
         return around(self.engine.guard, f"following {target}", original, functools.partial(Call, signature), end)
 
@@ -292,6 +210,7 @@ class RecordedCalls:
         signature: Signature | None = None,
     ) -> None:
         self.factory, self.target, self.action, self.original = factory, target, action, original
+        self.engine = factory.engine
         self._signature = signature
 
     @classmethod
@@ -306,12 +225,12 @@ class RecordedCalls:
     def bare(self) -> Any:
         """The same function without the attributes of the observed one."""
         original, begin, end, failed = self.original, self.begin, self.end, self.failed
-        guard, opening, closing = self.factory.engine.guard, f"opening {self.target}", f"closing {self.target}"
+        guard, opening, closing = self.engine.guard, f"{OPENING}{self.target}", f"closing {self.target}"
 
         def observed_event(*args: Any, **kwargs: Any) -> Any:
             # As `around`, with code of its own, by which the engine recognizes it in a traceback.
-            begun = guard.begin(opening, begin, args, kwargs)
-            if begun is None or begun is FAILED:
+            begun = guard.call(opening, begin, args, kwargs)
+            if begun is None:
                 return original(*args, **kwargs)
             try:
                 result = original(*args, **kwargs)
@@ -321,9 +240,10 @@ class RecordedCalls:
             guard.end(closing, end, begun, result)
             return result
 
-        self.factory.engine.wraps_with(observed_event.__code__)
+        self.engine.wraps_with(observed_event.__code__)
         return observed_event
 
+    # --- the start of a call ----------------------------------------------------------------------------------
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BegunEvent | None:
         """Open the event of a call."""
         call, factory, action = Call(self._signature, args, kwargs), self.factory, self.action
@@ -336,20 +256,92 @@ class RecordedCalls:
 
     def open(self, call: Call) -> Event | None:
         """The event of a call; None if there is nothing to observe."""
-        return self.factory.open(self.target, self.action, call, self.original)
+        return self.open_as(self.action, call)
 
+    def open_as(self, action: Record, call: Call) -> Event | None:
+        """As `open`, by another action than the function's own."""
+        engine, factory = self.engine, self.factory
+        if not engine.active:
+            return None
+        is_within = not action.within or factory.around(action.within) is not None
+        phase = action.phase if is_within else action.elsewhere
+        if phase is None:
+            return None
+        described = factory.described(self.target, action.start, call)
+        facts = {**factory.fixed_facts(phase), **self._taken(action.takes), **described}
+        if getattr(self.original, "__torchspan_stand_in__", False):
+            facts[semconv.STAND_IN] = True
+        if engine.current is None and phase in semconv.CODE_LINE.on:
+            called_at = place.of_call()
+            facts |= {} if called_at is None else called_at.facts()
+        links = () if action.links_to is None else self._origin(action.links_to, call)
+        return engine.open(phase, facts, links=links, observed=Observed(self.original, call.args, call.kwargs))
+
+    def _taken(self, keys: tuple[str, ...]) -> dict[str, Any]:
+        facts: dict[str, Any] = {}
+        event = self.engine.current if keys else None
+        while event is not None:
+            for outer in (event.attributes, event.scratch.get(GIVES) or {}):
+                facts = {**{key: outer[key] for key in keys if key in outer}, **facts}
+            event = event.parent
+        return facts
+
+    def _origin(self, select: Callable[[Call], Any], call: Call) -> tuple[Any, ...]:
+        used = self.engine.guard.call(f"looking at what {self.target} uses", select, call)
+        origin = self.factory.provenance.origin(used)
+        return () if origin is None else (origin,)
+
+    # --- the end of a call ------------------------------------------------------------------------------------
     def end(self, begun: BegunEvent, result: Any) -> None:
-        """Close the event of a call that has returned."""
+        """Describe the result of a call that has returned, and close its event."""
         call, event, is_own = begun
-        if event is not None and is_own:
-            self.factory.close(self.target, self.action, call, event, result)
-        elif event is not None:
+        if event is None:
+            return
+        if not is_own:
             self.factory.add_end(self.target, self.action.end, call, event, result)
+            return
+        interrupt: BaseException | None = None
+        try:
+            self._returned(call, event, result)
+        except BaseException as error:
+            interrupt = None if isinstance(error, Exception) and not is_programs(error) else error
+            raise
+        finally:
+            self.engine.close(event, interrupt, None if interrupt is not None else result)
+
+    def _returned(self, call: Call, event: Event, result: Any) -> None:
+        action, provenance = self.action, self.factory.provenance
+        self.factory.add_end(self.target, action.end, call, event, result)
+        self._share(event)
+        if action.is_named:
+            provenance.name(result, event)
+        if action.remembers_result:
+            provenance.remember(result, event.handle)
+        if action.creates is not None:
+            provenance.created(action.creates, call, event)
+        if action.follows is not None:
+            self.factory.follow_made(action.follows, call, result, event)
 
     def failed(self, begun: BegunEvent, error: BaseException) -> None:
-        """Close the event of a call that has raised."""
-        if begun.event is not None and begun.is_own:
-            self.factory.close_failed(self.target, self.action, begun.call, begun.event, error)
+        """Describe why a call has raised, and close its event."""
+        call, event, is_own = begun
+        if event is None or not is_own:
+            return
+        try:
+            if self.action.failed is not None:
+                add_facts(event, self.action.failed(call, error, event.scratch) or {})
+                self._share(event)
+        finally:
+            self.engine.close(event, error)
+
+    def _share(self, event: Event) -> None:
+        shares = self.action.shares
+        outer = None if shares is None else event.nearest(*shares.phases)
+        if shares is not None and outer is not None:
+            add_facts(outer, {key: event.additions[key] for key in shares.keys if key in event.additions})
+            for key in shares.scratch:
+                if key in event.scratch:
+                    outer.scratch[key] = event.scratch[key]
 
 
 def ignoring(guard: Guard, libraries: tuple[str, ...], wrapper: Any, original: Any) -> Any:
@@ -380,16 +372,6 @@ def add_facts(event: Event, facts: Facts) -> None:
             event.additions.pop(key, None)
         elif key not in event.attributes or key in _PLACE:
             event.additions[key] = value
-
-
-def _share(action: Record, event: Event) -> None:
-    shares = action.shares
-    outer = None if shares is None else event.nearest(*shares.phases)
-    if shares is not None and outer is not None:
-        add_facts(outer, {key: event.additions[key] for key in shares.keys if key in event.additions})
-        for key in shares.scratch:
-            if key in event.scratch:
-                outer.scratch[key] = event.scratch[key]
 
 
 def outside(frame: FrameType) -> FrameType:

@@ -120,7 +120,7 @@ class Builds(RecordedCalls):
     def open(self, call: Call) -> Event | None:
         """See `RecordedCalls`."""
         action = self.action if self.factory.engine.current else self._of_program
-        return self.factory.open(self.target, action, call, self.original)
+        return self.open_as(action, call)
 
     def end(self, begun: BegunEvent, result: Any) -> None:
         """See `RecordedCalls`."""
@@ -152,7 +152,7 @@ class Builds(RecordedCalls):
             try:
                 begun.call.before.phases.close()
             finally:
-                self._guard.finish("restoring a progress monitor", begun.call.before.restore)
+                self._guard.end("restoring a progress monitor", begun.call.before.restore)
 
 
 class _Chained(NamedTuple):

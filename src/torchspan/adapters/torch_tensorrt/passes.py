@@ -28,7 +28,7 @@ def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, o
     """
     engine = factory.engine
     interest = engine.registry.interest(action.phase)
-    audience = Audience.ALL if recorded else Audience.SUBSCRIBERS
+    audience = Audience.ALL if recorded else Audience.USERS
 
     def with_wrapped_passes(manager: Any) -> Any:
         if engine.current is None or (not recorded and interest.countdown is None):
