@@ -14,6 +14,7 @@ from opentelemetry.trace import TracerProvider
 
 from torchspan import _settings, adapters, semconv
 from torchspan._base.boundaries import undo_all
+from torchspan._base.errors import PROCESS_GUARD
 from torchspan._base.logs import Log
 from torchspan._launched.process import RunProcess
 from torchspan._launched.run_report import RunCounts, RunReport
@@ -47,6 +48,7 @@ from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE, OPERATOR, PHASES, PROGRESS
 from torchspan.redaction import messages
 from torchspan.subscribers.callback_registry import REGISTRY
+from torchspan.subscribers.recording import BEGINNING
 from torchspan.writer import (
     OPT_IN,
     CurrentSpanNotes,
@@ -231,7 +233,7 @@ class Bridge:
         if library == export.LIBRARY:
             self._undo.append(export.install(self._engine, self._provenance, follow=self._follow_compiled()))
         if library == observed_functions.LIBRARY:
-            self._undo.append(observed_functions.install(self._engine, self._observations))
+            self._undo.append(observed_functions.install(self._observations))
         if self._settings.operators != "off" or library == BLOCKS:
             self._engine.guard.call("loading the library for operators", self._operators.prepare)
         # With Torch-TensorRT a name or a class may have come that TensorRT alone did not have.
@@ -317,9 +319,9 @@ class Bridge:
 
     def _spans_of_pauses(self) -> int:
         """Number of spans that were not started because starting them was paused."""
-        names = {self._writer.name, observed_functions.CALLS}
-        left_out = self._engine.guard.left_out.items()
-        return sum(count for name, count in left_out if name in names or name.startswith(OPENING))
+        left_out = self._engine.guard.left_out
+        of_wrappers = sum(count for name, count in left_out.items() if name.startswith(OPENING))
+        return of_wrappers + left_out.get(self._writer.name, 0) + PROCESS_GUARD.left_out.get(BEGINNING, 0)
 
     def _complete(self, report: RunReport) -> None:
         resolved = adapters.resolve_probes()

@@ -80,7 +80,7 @@ class ServerSpans:
             """Passes the start and the end of each span on."""
 
             def on_start(_self, span: Any, parent_context: Any = None) -> None:  # noqa: ARG002, N805
-                if self._is_active:
+                if self._is_active and (self._servers or span.kind is SpanKind.SERVER):
                     self._boundary.attempt(self._started, span)
 
             def on_end(_self, span: Any) -> None:  # noqa: N805

@@ -132,12 +132,22 @@ class Guard:
 
     def call(self, name: str, function: Callable[..., T], *args: Any) -> T | None:
         """Return what `function(*args)` returns; None if it raised or is paused."""
-        if self.failing and self.leaves_out(name):
+        if self.failing:
+            return None if self.leaves_out(name) else self._attempt(name, function, args)
+        try:
+            return boundaries.undisturbed(function, *args)
+        except Exception as error:
+            if is_programs(error):
+                raise
+            self.caught(name, _step(function))
             return None
-        return self.end(name, function, *args)
 
     def end(self, name: str, function: Callable[..., T], *args: Any) -> T | None:
         """As `call`, also during a pause, for what ends something that has begun."""
+        return self._attempt(name, function, args) if self.failing else self.call(name, function, *args)
+
+    def _attempt(self, name: str, function: Callable[..., T], args: tuple[Any, ...]) -> T | None:
+        """Call a function while something is failing."""
         try:
             result = boundaries.undisturbed(function, *args)
         except Exception as error:
@@ -145,8 +155,7 @@ class Guard:
                 raise
             self.caught(name, _step(function))
             return None
-        if self.failing:
-            self.worked(name, _step(function))
+        self.worked(name, _step(function))
         return result
 
     def around(self, name: str) -> Callable[[Callable[P, T]], Callable[P, T | None]]:

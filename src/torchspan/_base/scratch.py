@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -20,40 +20,20 @@ class Key(Generic[T]):
         return f"Key({self.name!r})"
 
 
-class Scratch:
-    """The values that are counted in an event until it ends.
+class Scratch(dict[Key[Any], Any]):
+    """The values that are counted in an event until it ends, each under its key."""
 
-    failed_child: class of the last exception that ended an event inside this one. None if there was none.
-    """
+    if TYPE_CHECKING:  # a key says of which type its value is
 
-    __slots__ = ("_values", "failed_child")
+        @overload  # type: ignore[override]
+        def get(self, key: Key[T]) -> T | None: ...
+        @overload
+        def get(self, key: Key[T], default: T) -> T: ...
+        def get(self, key: Key[T], default: T | None = None) -> T | None: ...  # noqa: D102
 
-    def __init__(self) -> None:
-        self._values: dict[Key[Any], Any] = {}
-        self.failed_child: type[BaseException] | None = None
+        def __getitem__(self, key: Key[T]) -> T: ...
+        def setdefault(self, key: Key[T], value: T) -> T: ...  # type: ignore[override]  # noqa: D102
 
-    @overload
-    def get(self, key: Key[T]) -> T | None: ...
-    @overload
-    def get(self, key: Key[T], default: T) -> T: ...
-    def get(self, key: Key[T], default: T | None = None) -> T | None:
-        """The value under `key`, or `default`."""
-        return self._values.get(key, default)
 
-    def __getitem__(self, key: Key[T]) -> T:
-        value: T = self._values[key]
-        return value
-
-    def __setitem__(self, key: Key[T], value: T) -> None:
-        self._values[key] = value
-
-    def setdefault(self, key: Key[T], value: T) -> T:
-        """The value under `key`. If there is none, `value` is stored."""
-        present: T = self._values.setdefault(key, value)
-        return present
-
-    def __contains__(self, key: Key[Any]) -> bool:
-        return key in self._values
-
-    def __repr__(self) -> str:
-        return f"Scratch({ {key.name: value for key, value in self._values.items()} })"
+FAILED_CHILD: Key[type[BaseException]] = Key("failed child")
+"""The class of the last exception that ended an event inside this one."""

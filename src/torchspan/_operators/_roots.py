@@ -43,11 +43,11 @@ class OperatorRoots(Listener):
     """
 
     name = "recording operators"
-    phases = frozenset(phase.ROOTS)
 
     def __init__(self, load: Callable[[], Any], mode: str, capture: str) -> None:
         self._load: Callable[[], Any] | None = load  # None from the first attempt on
         self._mode, self._capture = mode, capture
+        self.phases = frozenset(phase.ROOTS if mode != "off" else (phase.OPERATORS,))
         self._library: Any = None
         self._lost_before: dict[str, int] = {}
         self._failure: Exception | None = None

@@ -69,14 +69,14 @@ class IdGenerator:
 
     def generate_span_id(self) -> int:
         """A random 64-bit number, never 0."""
-        return self._number(64)
+        return self._random.getrandbits(64) or self._number(64)
 
     def generate_trace_id(self) -> int:
         """A random 128-bit number, never 0, or the one that `next_trace` asks for in this thread."""
         mine = self._next
         wanted, mine.wanted, mine.granted = mine.wanted, None, mine.wanted
         if wanted is None:
-            return self._number(128)
+            return self._random.getrandbits(128) or self._number(128)
         if isinstance(wanted, SameTrace):
             return wanted.trace_id
         kept = wanted.threshold + self._random.randrange((1 << RANDOMNESS_BITS) - wanted.threshold)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base.reading import IDENTIFIER_LIMIT, attribute
@@ -32,9 +32,6 @@ LIBRARY = "torchspan.observers"
 NAMES_LIMIT = 500
 """Number of functions whose names are targets of events. The events of further functions have no target."""
 
-CALLS = "recording observed functions"
-"""The name by which the engine's guard knows it."""
-
 POINTS_LIMIT = 20
 """Maximum number of different observers on one event. Further ones are counted."""
 
@@ -46,6 +43,8 @@ class Observations:
 
     Inside a compilation, an export or a build, each call is an event, up to the trace's limit of spans. Elsewhere a function
     may run often, so it has at most ten events a second and fifty in a trace. Further calls are counted on the span around them.
+
+    It is the recorder of this process (`torchspan.subscribers.recording.Recorder`).
     """
 
     def __init__(self, engine: Engine, ports: Ports) -> None:
@@ -55,32 +54,53 @@ class Observations:
         self._names: set[str] = set()
 
     # --- calls ------------------------------------------------------------------------------------------------
-    def begin(self, name: str, module: str, call: Observed, *, placement: Placement = CURRENT) -> BegunCall | None:
-        """Begin a call.
+    def begin(self, site: Any, call: Observed, resumes: bool) -> BegunCall | None:
+        """See `Recorder`."""
+        known = site.recorded_as
+        if known is None or known.by is not self:
+            known = site.recorded_as = self._known(site.name, site.module, call.function)
+        return self.begin_known(known, call, placement=DETACHED if resumes else CURRENT)
+
+    def end(self, begun: BegunCall, error: BaseException | None, result: Any) -> None:
+        """See `Recorder`."""
+        if begun.event is not None:
+            self._engine.close(begun.event, error, result)
+        else:
+            begun.end(self._engine, error, result)
+
+    def missed(self) -> None:
+        """Count a call that is not recorded, unless it is one of a callback of the user."""
+        self._engine.is_missed()
+
+    def begin_named(self, name: str, module: str, call: Observed) -> BegunCall | None:
+        """Begin a call of a function that another library observes."""
+        return self.begin_known(self._known(name, module, call.function), call)
+
+    def begin_known(self, function: _Function, call: Observed, *, placement: Placement = CURRENT) -> BegunCall | None:
+        """Begin a call of a function that is known.
 
         Args:
-            name, module: Of the function.
             placement: The position of its event.
         """
         engine = self._engine
         if not engine.active or engine.registry.busy.now:
             return None
-        if not _is_rare(engine.current):
+        if engine.peek() is None or not _is_rare(engine.innermost_open()):
             decision = self._decisions.decide(call.function)
             if decision.verdict is not Verdict.RECORD:
                 tally = decision.tally
                 return None if tally is None else BegunCall(None, tally, time.perf_counter())
-        name = semconv.identifier(name)
-        facts: dict[str, Any] = {semconv.CODE_FUNCTION: f"{semconv.identifier(module)}.{name}"}
-        if type(code := attribute(call.function, "__code__")) is CodeType:
-            engine.wraps_with(code)  # its frame in a traceback shows that the exception passed the call
-        event = engine.open(OBSERVED, facts, target=self._bounded(name), placement=placement, observed=call)
+        event = engine.open(OBSERVED, function.facts, target=function.target, placement=placement, observed=call)
         return None if event is None else BegunCall(event)
 
-    def _bounded(self, name: str) -> str | None:
+    def _known(self, name: str, module: str, function: Any) -> _Function:
+        name = semconv.identifier(name)
+        facts = {semconv.CODE_FUNCTION: f"{semconv.identifier(module)}.{name}"}
+        if type(code := attribute(function, "__code__")) is CodeType:
+            self._engine.wraps_with(code)  # its frame in a traceback shows that the exception passed the call
         if name not in self._names and len(self._names) < NAMES_LIMIT and len(name) <= IDENTIFIER_LIMIT:
             self._names.add(name)
-        return name if name in self._names else None
+        return _Function(self, facts, name if name in self._names else None)
 
     # --- points in time ---------------------------------------------------------------------------------------
     def mark(self, name: Any, event: Event | None) -> None:
@@ -100,6 +120,21 @@ class Observations:
         else:
             event.additions[semconv.OBSERVERS_OMITTED] = event.additions.get(semconv.OBSERVERS_OMITTED, 0) + 1
 
+    def fired(self, observer: Any) -> None:
+        """See `Recorder`."""
+        self._engine.guard.call("recording observers", self._mark, observer)
+
+    def _mark(self, observer: Any) -> None:
+        self.mark(observer.name, self._engine.innermost_open())
+
+
+class _Function(NamedTuple):
+    """An observed function: who has looked at it, and the facts and the target of its events."""
+
+    by: Observations
+    facts: dict[str, Any]
+    target: str | None
+
 
 def _is_rare(event: Event | None) -> bool:
     """Whether `event` is, or is inside, work that is worth keeping at any sampling rate."""
@@ -108,45 +143,6 @@ def _is_rare(event: Event | None) -> bool:
     return event is not None
 
 
-class CallRecorder:
-    """Records each call of an observed function as an event, and each observer that fires as an occurrence.
-
-    See `torchspan.subscribers.recording.Recorder`.
-    """
-
-
-    def __init__(self, engine: Engine, observations: Observations) -> None:
-        self.engine = engine
-        self._observations = observations
-
-    def begin(self, call: Any) -> Any:
-        """Begin a call. Returns None for a call whose end is not to be recorded."""
-        return self.engine.guard.call(CALLS, self._begin, call)
-
-    def end(self, call: Any, begun: Any) -> None:
-        """End the call."""
-        if begun is not None:
-            observed = call.observed
-            self.engine.guard.end(CALLS, begun.end, self.engine, observed.exception, observed.return_value)
-
-    def missed(self) -> None:
-        """Count a call that is not recorded, unless it is one of a callback of the user."""
-        self.engine.is_missed()
-
-    def fired(self, observer: Any) -> None:
-        """Record that an observer fired."""
-        self.engine.guard.call("recording observers", self._mark, observer)
-
-    def _begin(self, call: Any) -> BegunCall | None:
-        site = call.site
-        return self._observations.begin(
-            site.name, site.module, call.observed, placement=DETACHED if call.resumes else CURRENT
-        )
-
-    def _mark(self, observer: Any) -> None:
-        self._observations.mark(observer.name, self.engine.innermost_open())
-
-
-def install(engine: Engine, observations: Observations) -> Undo:
-    """Record the calls of observed functions, and observers that fire, with `engine`. Returns a function that ends this."""
-    return RECORDING.install(CallRecorder(engine, observations))
+def install(observations: Observations) -> Undo:
+    """Record the calls of observed functions, and observers that fire. Returns a function that ends this."""
+    return RECORDING.install(observations)

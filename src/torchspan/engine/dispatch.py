@@ -14,6 +14,7 @@ from torchspan._base.boundaries import undo_all
 from torchspan._base.by_identity import ByIdentity
 from torchspan._base.errors import Guard
 from torchspan._base.reading import traceback_of
+from torchspan._base.scratch import FAILED_CHILD
 from torchspan.engine.deferral import Deferral, Waiting
 from torchspan.engine.event import CURRENT, DETACHED, Attributes, Event, Observed, Placement
 from torchspan.engine.listener import Listener, end_all, open_all
@@ -21,6 +22,7 @@ from torchspan.engine.run_times import RunTimes
 from torchspan.phase import BUILD_PHASE, PHASES, RUNS, Phase
 from torchspan.subscribers.callback_registry import Registry
 from torchspan.subscribers.entry import Entry
+from torchspan.subscribers.interest import Interest
 from torchspan.subscribers.record_function import RecordFunction
 from torchspan.subscribers.sampling import CURRENT_TREE, Tree
 
@@ -191,8 +193,11 @@ class Engine:
         elif self._before_next and not is_for_users:
             self._run_before_next()
         parent = self.innermost_open() if placement.parent is None else placement.parent
-        tree, opens_tree = self.registry.tree(None if parent is None else parent.tree)
-        users = () if audience is Audience.LISTENERS else self._users(phase, tree)
+        registry = self.registry
+        tree, opens_tree = registry.tree(None if parent is None else parent.tree) if registry.has_trees else (None, False)
+        interest = registry.interest(phase)
+        is_heard = interest.countdown is not None and audience is not Audience.LISTENERS
+        users = self._users(interest, tree) if is_heard else ()
         if is_for_users:
             if not users:
                 return None
@@ -204,8 +209,19 @@ class Engine:
         event.root.running = event
         if opens_tree and placement.is_current:
             CURRENT_TREE.set(tree)
-        outer, inner = ((), ()) if is_for_users or self.is_suppressed() else self._listeners_to(phase)
-        self._start(event, (*outer, *users, *inner))
+        outer, inner = ((), ()) if is_for_users or self.is_suppressed() else self._by_phase.get(phase) or self._listeners_to(phase)
+        self._busy.now = True
+        try:
+            open_all(self.guard, event, (*outer, *users, *inner))
+        except BaseException as interrupt:  # of the program or of a policy: what has started is closed before it passes
+            if placement.is_current:
+                self._current.set(event)  # so that `close` leaves what has been made current here
+            self.close(event, interrupt)
+            raise
+        finally:
+            self._busy.now = False
+        if placement.is_current:
+            self._current.set(event)
         return event
 
     def is_missed(self) -> bool:
@@ -215,38 +231,17 @@ class Engine:
         return is_missed
 
     def _listeners_to(self, phase: Phase) -> tuple[tuple[Listener, ...], tuple[Listener, ...]]:
-        """The listeners to a phase, those outside the user's callbacks and those inside."""
-        by_phase = self._by_phase.get(phase)
-        if by_phase is None:
-            of_phase = [listener for listener in self.listeners if not listener.phases or phase in listener.phases]
-            inner = tuple(listener for listener in of_phase if listener.is_innermost)
-            by_phase = tuple(listener for listener in of_phase if not listener.is_innermost), inner
-            self._by_phase[phase] = by_phase
+        """The listeners to a phase, those outside the user's callbacks and those inside. Remembers them."""
+        of_phase = [listener for listener in self.listeners if not listener.phases or phase in listener.phases]
+        inner = tuple(listener for listener in of_phase if listener.is_innermost)
+        by_phase = self._by_phase[phase] = tuple(each for each in of_phase if not each.is_innermost), inner
         return by_phase
 
-    def _users(self, phase: Phase, tree: Tree | None) -> tuple[Listener, ...]:
+    def _users(self, interest: Interest, tree: Tree | None) -> tuple[Listener, ...]:
         """What runs the user's callbacks and official observers that want an event."""
-        interest = self.registry.interest(phase)
-        if interest.countdown is None:
-            return ()
         entries = self.registry.picked(interest, tree)
         observers = self.registry.observers(interest)
         return (_UserCallbacks(entries, self.registry), *observers) if entries else observers
-
-    def _start(self, event: Event, listeners: Iterable[Listener]) -> None:
-        """Open an event for those who receive it, and make it current."""
-        self._busy.now = True
-        try:
-            open_all(self.guard, event, listeners)
-        except BaseException as interrupt:  # of the program or of a policy: what has started is closed before it passes
-            if event.placement.is_current:
-                self._current.set(event)  # so that `close` leaves what has been made current here
-            self.close(event, interrupt)
-            raise
-        finally:
-            self._busy.now = False
-        if event.placement.is_current:
-            self._current.set(event)
 
     def _run_before_next(self) -> None:
         for _ in range(len(self._before_next)):
@@ -308,12 +303,11 @@ class Engine:
 
     def _leave(self, event: Event, describe: Callable[[], object] | None) -> None:
         """Leave the context of the event, and conclude it: at once, or before the next event."""
-        event.was_here = event.placement.is_current and self._is_here(event)
+        event.was_here = event.placement.is_current and (self._current.get() is event or self._is_here(event))
         if event.was_here:
             self._current.set(event.parent)
-        left = [opened for opened in event.opened if opened[0].leaves]
         try:
-            end_all(self.guard, event, left, "leave")
+            end_all(self.guard, event, event.to_leave, "leave")
             if describe is not None:
                 self.guard.call("describing an event", describe)
         finally:
@@ -380,7 +374,7 @@ class Engine:
         event.innermost = not (event.child_error == id(error) and self._wrappers_in(error) > 1)
         if event.parent is not None and not event.is_for_users:
             event.parent.child_error = id(error)
-            event.parent.scratch.failed_child = type(error)
+            event.parent.scratch[FAILED_CHILD] = type(error)
 
     def _wrappers_in(self, error: BaseException) -> int:
         count, entry = 0, traceback_of(error)

@@ -61,49 +61,35 @@ class Anchor:
         return self._offset_ns
 
 
-class Steps:
-    """Short pieces of work that get no event of their own: how often and how long, by name."""
+class Steps(dict[str, list[float]]):
+    """Short pieces of work that get no event of their own, by name: how often, and how many seconds."""
 
-    __slots__ = ("_by_name",)
-
-    def __init__(self) -> None:
-        self._by_name: dict[str, list[float]] = {}
-
-    def add(self, name: str, duration_s: float) -> None:
-        """Count one run of `name` that took `duration_s` seconds."""
-        entry = self._by_name.get(name)
-        if entry is None:
-            entry = self._by_name[name] = [0, 0.0]
-        entry[0] += 1
+    def add(self, name: str, duration_s: float, count: float = 1) -> None:
+        """Count `count` runs of `name` that took `duration_s` seconds together."""
+        entry = self.setdefault(name, [0, 0.0])
+        entry[0] += count
         entry[1] += duration_s
 
     def merge(self, other: Steps) -> None:
         """Count every run of `other` as well."""
-        for name, (count, seconds) in other._by_name.items():
-            entry = self._by_name.setdefault(name, [0, 0.0])
-            entry[0] += count
-            entry[1] += seconds
+        for name, (count, seconds) in other.items():
+            self.add(name, seconds, count)
 
     def renamed(self, rename: Callable[[str], str]) -> Steps:
         """The same work under other names. Work that has the same name then is counted together."""
         renamed = Steps()
-        for name, (count, seconds) in self._by_name.items():
-            entry = renamed._by_name.setdefault(rename(name), [0, 0.0])
-            entry[0] += count
-            entry[1] += seconds
+        for name, (count, seconds) in self.items():
+            renamed.add(rename(name), seconds, count)
         return renamed
 
     def seconds(self) -> float:
         """The seconds of all of them together."""
-        return sum(seconds for _, seconds in self._by_name.values())
+        return sum(seconds for _, seconds in self.values())
 
     def longest(self, limit: int) -> list[tuple[str, int, float]]:
         """At most `limit` rows (name, count, seconds), longest first."""
-        rows = ((name, int(count), seconds) for name, (count, seconds) in self._by_name.items())
+        rows = ((name, int(count), seconds) for name, (count, seconds) in self.items())
         return sorted(rows, key=lambda row: -row[2])[:limit]
-
-    def __bool__(self) -> bool:
-        return bool(self._by_name)
 
 
 NOTES_LIMIT = 20
@@ -177,7 +163,8 @@ class Event:
     __slots__ = (
         "additions", "anchor", "attributes", "child_error", "deferral", "end_ns", "error", "follows_sampled", "handle", "innermost", "is_for_users", "is_incomplete",
         "is_open", "is_sampled", "links", "observed", "occurrences", "opened", "opens_tree", "parent", "phase", "pick", "placement", "processor", "processor_time",
-        "root", "running", "scratch", "start_ns", "steps", "target", "thread_id", "tree", "was_here",
+        "root", "running", "scratch", "start_ns", "steps", "target", "thread_id", "to_leave", "tree",
+        "was_here",
     )  # fmt: skip
 
     def __init__(
@@ -239,6 +226,8 @@ class Event:
         # What the engine itself keeps:
         self.opened: list[tuple[Listener, Any]] = []
         """The listeners whose `open` has returned, each with its token."""
+        self.to_leave: list[tuple[Listener, Any]] = []
+        """Those of them that have a `leave`."""
         self.is_for_users = False
         """Whether only the user's callbacks receive it. For nesting, it does not exist."""
         self.tree: Tree | None = None

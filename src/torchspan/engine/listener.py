@@ -57,6 +57,8 @@ def open_all(guard: Guard, event: Event, listeners: Iterable[Listener]) -> None:
             guard.caught(listener.name, "open")
         else:
             event.opened.append((listener, token))
+            if listener.leaves:
+                event.to_leave.append((listener, token))
             if guard.failing:
                 guard.worked(listener.name, "open")
 

@@ -38,6 +38,7 @@ class RunTimes:
         due: Number of durations that are held when a run calls `collect`.
         failed: The runs that failed.
         wanted: Whether durations are measured.
+        is_collected: Whether there is a collector.
     """
 
     def __init__(self, guard: Guard) -> None:
@@ -45,6 +46,7 @@ class RunTimes:
         self._guard = guard
         self.due = TOTALLED
         self._collect: Collect | None = None
+        self.is_collected = False
         self._is_totalled = False
         self._watchers: list[Callable[[], None]] = []
         self.renew()
@@ -64,7 +66,7 @@ class RunTimes:
             collect: Takes durations. Called by a run that finds at least `batch` of them held, or `HELD` if that is
                 less.
         """
-        self._collect = collect
+        self._collect, self.is_collected = collect, collect is not None
         self.due = TOTALLED if collect is None else min(batch, HELD)
         self._look_again()
         if collect is None:
@@ -80,11 +82,6 @@ class RunTimes:
         """The number of all runs so far, and their seconds."""
         seconds = [*self.durations_s, *(seconds for seconds, _ in self.failed)]
         return self._taken + len(seconds), self._taken_s + sum(seconds)
-
-    @property
-    def is_collected(self) -> bool:
-        """Whether there is a collector."""
-        return self._collect is not None
 
     def _look_again(self) -> None:
         self.wanted = self._collect is not None or self._is_totalled

@@ -140,7 +140,7 @@ class Decisions:
         self._parents = parents
         self._policy = policy
         self._phase = phase
-        self._fresh = fresh or FreshObjects()
+        self._fresh = fresh
 
     def decide(self, runner: Any, *, is_picked: bool = False) -> Decision:
         """What happens to a run of `runner` in the current context.
@@ -151,7 +151,7 @@ class Decisions:
         around = self._parents.look(self._parents.context())
         if around is Surroundings.SUPPRESSED:
             return Decision(Verdict.SUPPRESS)
-        if self._fresh.take(runner):
+        if self._fresh is not None and self._fresh.take(runner):
             return Decision(Verdict.RECORD, pick=FOR_ITSELF, is_first=True)
         decision = self._policy.decide(runner, around, is_picked=is_picked)
         if decision.verdict is not Verdict.COUNT or isinstance(around, Surroundings):

@@ -17,7 +17,7 @@ from torchspan.observers._observer import Observer, PartObserver
 from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.subscribers.function_wrappers import wrapped
 from torchspan.subscribers.interest import Gate
-from torchspan.subscribers.recording import RECORDING, Recorder
+from torchspan.subscribers.recording import BEGINNING, RECORDING, Recorder
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -101,13 +101,18 @@ class ObservedCallable(Protocol[P, R]):
 class ObservableSite:
     """An observed function: its pair of observers, and the gate that its wrapper tests."""
 
+    beginning, ending = BEGINNING, "ending an observed call"
+
     def __init__(self, function: Callable[..., Any], policy: ErrorPolicy | None) -> None:
         self.function = function
         self.module = reading.text(reading.attribute(function, "__module__")) or reading.module_of(type(function))
         self.name = reading.function_name(function)
         self.is_observed = True
         """False once the function is observed no more; where what observed it is still bound, calls pass through."""
+        self.recorded_as: Any = None
+        """What the recorder remembers of the function."""
         self.gate = Gate()
+        self._is_heard = False
         self.pre: PartObserver[Callable[[ObserveContext], Any]]
         self.post: PartObserver[Callable[[ObserveContext], Any]]
         self.pre = PartObserver(f"{self.name}.pre", self.changed, policy=policy)
@@ -122,8 +127,8 @@ class ObservableSite:
     def changed(self) -> None:
         """Open the gate while a call is wanted."""
         with REGISTRY.changing():
-            is_wanted = RECORDING.recorder is not None or self.pre.is_heard or self.post.is_heard
-            self.gate.set(self.is_observed and is_wanted)
+            self._is_heard = self.pre.is_heard or self.post.is_heard
+            self.gate.set(self.is_observed and (self._is_heard or RECORDING.recorder is not None))
 
     def ended(self) -> None:
         """The function is not observed any more."""
@@ -138,70 +143,52 @@ class ObservableSite:
             kwargs: The keyword arguments of the call.
             resumes: Whether the body of the function is left and entered again.
         """
-        if REGISTRY.busy.now and RECORDING.recorder is not None:
-            RECORDING.recorder.missed()
+        recorder = RECORDING.recorder
+        if REGISTRY.busy.now and recorder is not None:
+            recorder.missed()
         if not self.is_observed or REGISTRY.busy.now or _dynamo_safety.is_symbolic((*args, *kwargs.values())):
             return None
-        call = ObservedCall(self, args, kwargs, resumes=resumes)
-        _dynamo_safety.undisturbed(call.start)
+        observed = Observed(self.function, args, kwargs)
+        call = ObservedCall(observed, recorder, None if recorder is None else recorder.begin(self, observed, resumes))
+        if self._is_heard:
+            try:
+                notify(self.pre, observed)
+            except BaseException as error:  # a policy's, or the program's own: what has started is closed before it passes
+                if recorder is not None and call.begun is not None:
+                    recorder.end(call.begun, error, None)
+                raise
         return call
 
-    @staticmethod
-    def _ended(call: ObservedCall, error: BaseException | None = None, result: Any = None) -> None:
+    def _ended(self, call: ObservedCall, error: BaseException | None = None, result: Any = None) -> None:
         """The call ended: it raised `error`, or returned `result`."""
-        # A consumer of a generator that has had enough closes it: nothing has failed.
-        _dynamo_safety.undisturbed(call.finish, None if is_a(error, GeneratorExit) else error, result)
+        if error is not None and is_a(error, GeneratorExit):
+            error = None  # a consumer of a generator that has had enough closes it: nothing has failed
+        observed = call.observed
+        del call.observed  # the exception's traceback refers to the call: a circle would keep the arguments
+        try:
+            if self._is_heard:
+                observed.ended(error, result)
+                notify(self.post, observed)
+        finally:
+            if call.recorder is not None and call.begun is not None:
+                call.recorder.end(call.begun, error, result)
+
+
+def notify(observer: PartObserver[Any], call: Observed) -> None:
+    """Call the callbacks of one observer of a pair with a call as it is now, if there are any."""
+    if observer.is_heard:
+        observer.notify(ObserveContext._of(call))
 
 
 class ObservedCall:
-    """One call of an observed function, from its start to its end. The bridge makes an event of it, around the callbacks.
+    """One call of an observed function, from its start to its end. begun: what the recorder has returned for it, if there is one."""
 
-    Args:
-        resumes: It is the call of a generator, whose body is left and entered again.
-    """
+    __slots__ = ("begun", "observed", "recorder")
 
-    __slots__ = ("_begun", "_has_notified", "_recorder", "observed", "resumes", "site")
-
-    def __init__(self, site: ObservableSite, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool) -> None:
-        self.site = site
-        self.resumes = resumes
-        self.observed = Observed(site.function, args, kwargs)
-        self._recorder: Recorder | None = None
-        self._begun: Any = None
-        self._has_notified = False
-
-    def start(self) -> None:
-        """Run what runs before the call."""
-        recorder = RECORDING.recorder
-        if recorder is not None:
-            self._begun = recorder.begin(self)
-            self._recorder = recorder
-        try:
-            self._notify(self.site.pre)
-        except BaseException as error:  # a policy's, or the program's own: what has started is closed before it passes
-            self._end(error, None)
-            raise
-
-    def finish(self, error: BaseException | None, result: Any) -> None:
-        """Run what runs after the call, which raised `error` or returned `result`. A second call does what an interrupt left undone."""
-        self.observed.ended(error, result)
-        try:
-            if not self._has_notified:
-                self._has_notified = True
-                self._notify(self.site.post)
-        finally:
-            self._end(error, result)
-        del self.observed  # the exception's traceback refers to this object: a circle would keep the arguments
-
-    def _end(self, error: BaseException | None, result: Any) -> None:
-        self.observed.ended(error, result)
-        if self._recorder is not None:
-            self._recorder.end(self, self._begun)
-            self._recorder = None
-
-    def _notify(self, observer: PartObserver[Any]) -> None:
-        if observer.is_heard:
-            observer.notify(ObserveContext._of(self.observed))
+    def __init__(self, observed: Observed, recorder: Recorder | None, begun: Any) -> None:
+        self.observed = observed
+        self.recorder = recorder
+        self.begun = begun
 
     @staticmethod
     def _enter() -> None:

@@ -8,7 +8,7 @@ import keyword
 from typing import Any, NoReturn
 
 from torchspan.engine import Event, Listener
-from torchspan.observers._observable import CallableObservers, ObserveContext
+from torchspan.observers._observable import CallableObservers, notify
 from torchspan.observers._observer import PartObserver
 from torchspan.phase import PHASES, Phase
 from torchspan.subscribers.callback_registry import REGISTRY
@@ -71,15 +71,15 @@ class _Feed(Listener):
 
     def open(self, event: Event) -> None:
         """See `Listener`."""
-        _notify(self._pre, event)
+        self._notify(self._pre, event)
 
     def leave(self, event: Event, token: None) -> None:  # noqa: ARG002 - see `Listener`
         """See `Listener`."""
-        _notify(self._post, event)
+        self._notify(self._post, event)
         if not (self._pre.is_heard or self._post.is_heard):  # the contexts of its last callbacks are gone
             self._switch()
 
-
-def _notify(observer: PartObserver[Any], event: Event) -> None:
-    if event.observed is not None and observer.is_heard:
-        observer.notify(ObserveContext._of(event.observed))
+    @staticmethod
+    def _notify(observer: PartObserver[Any], event: Event) -> None:
+        if event.observed is not None:
+            notify(observer, event.observed)

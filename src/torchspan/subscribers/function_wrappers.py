@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_BEGINNING, _ENDING = "beginning a recorded call", "ending a recorded call"
 _ENTERING = "entering the body of a recorded generator"
 
 _OF_DYNAMO = ("_torchdynamo_", "get_compiler_config")
@@ -32,7 +31,15 @@ class Opened(Protocol):
 
 
 class Site(Protocol):
-    """Records the calls of one function."""
+    """Records the calls of one function.
+
+    beginning, ending: the names by which the guard knows its two steps.
+    """
+
+    @property
+    def beginning(self) -> str: ...
+    @property
+    def ending(self) -> str: ...
 
     def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], resumes: bool = False) -> Any:
         """A call begins. Returns an `Opened`, or None if no callback runs for it.
@@ -147,28 +154,10 @@ class _InBody:
             PROCESS_GUARD.end(_ENTERING, self._leave)
 
 
-def _begun(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], resumes: bool = False) -> Any:
-    return PROCESS_GUARD.call(_BEGINNING, site._begun, args, kwargs, resumes)
-
-
-def _ended(site: Site, record: Any, error: BaseException | None = None, result: Any = None) -> None:
-    PROCESS_GUARD.end(_ENDING, site._ended, record, error, result)
-
-
-def _observe(function: Callable[..., Any], site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    record = _begun(site, args, kwargs)
-    if record is None:
-        return function(*args, **kwargs)
-    try:
-        result = function(*args, **kwargs)
-    except BaseException as error:
-        _ended(site, record, error)
-        raise
-    _ended(site, record, None, result)
-    return result
-
-
 def _of_function(function: Any, site: Site, gate: Gate) -> Any:
+    call, begun, end, ended = PROCESS_GUARD.call, site._begun, PROCESS_GUARD.end, site._ended
+    beginning, ending = site.beginning, site.ending
+
     def recorded(*args: Any, **kwargs: Any) -> Any:
         countdown = gate.countdown
         if countdown is None:
@@ -176,14 +165,32 @@ def _of_function(function: Any, site: Site, gate: Gate) -> Any:
             return function(*args, **kwargs) if kwargs else function(*args)
         for _ in countdown.passes:  # at most once: one event is let pass
             return function(*args, **kwargs) if kwargs else function(*args)
-        return _observe(function, site, args, kwargs)
+        record = call(beginning, begun, args, kwargs)
+        if record is None:
+            return function(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as error:
+            end(ending, ended, record, error)
+            raise
+        end(ending, ended, record, None, result)
+        return result
 
     return recorded
 
 
+def _resumed(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The recorded call of a generator; None if it is not recorded."""
+    return PROCESS_GUARD.call(site.beginning, site._begun, args, kwargs, True)
+
+
+def _ended(site: Site, record: Any, error: BaseException | None = None, result: Any = None) -> None:
+    PROCESS_GUARD.end(site.ending, site._ended, record, error, result)
+
+
 def _of_coroutine(function: Any, site: Site, gate: Gate) -> Any:
     async def recorded(*args: Any, **kwargs: Any) -> Any:
-        record = None if gate.countdown is None else _begun(site, args, kwargs)
+        record = None if gate.countdown is None else PROCESS_GUARD.call(site.beginning, site._begun, args, kwargs)
         if record is None:
             return await function(*args, **kwargs)
         try:
@@ -199,7 +206,7 @@ def _of_coroutine(function: Any, site: Site, gate: Gate) -> Any:
 
 def _of_generator(function: Any, site: Site, gate: Gate) -> Any:
     def recorded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        record = None if gate.countdown is None else _begun(site, args, kwargs, resumes=True)
+        record = None if gate.countdown is None else _resumed(site, args, kwargs)
         if record is None:
             return (yield from function(*args, **kwargs))
         try:
@@ -249,7 +256,7 @@ class _Steps:
 
 def _of_async_generator(function: Any, site: Site, gate: Gate) -> Any:
     async def recorded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        record = None if gate.countdown is None else _begun(site, args, kwargs, resumes=True)
+        record = None if gate.countdown is None else _resumed(site, args, kwargs)
         steps = _AsyncSteps(function(*args, **kwargs), record)
         with _Ending(site, record):
             while await steps.advance():

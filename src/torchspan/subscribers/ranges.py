@@ -149,6 +149,7 @@ class RecordedRange:
     __slots__ = (
         "_inputs", "_interest", "_name", "_numbers", "_open", "_operator_name",
     )  # fmt: skip
+    beginning, ending = _STARTING, _ENDING
 
     def __init__(
         self,
@@ -238,8 +239,7 @@ class RecordedRange:
             return None
         if _dynamo_safety.is_symbolic((*args, *kwargs.values()) if kwargs else args):
             return None
-        begun: RecordFunction | None = _dynamo_safety.undisturbed(self._begin, args, kwargs, resumes)
-        return begun
+        return self._begin(args, kwargs, resumes)
 
     def _begin(self, args: tuple[Any, ...], kwargs: dict[str, Any], resumes: bool) -> RecordFunction | None:
         record = RecordFunction._opened(self._interest, resumes=resumes)
@@ -252,7 +252,7 @@ class RecordedRange:
     @staticmethod
     def _ended(record: RecordFunction, error: BaseException | None = None, outputs: Any = _NONE) -> None:
         """End the range: it raised `error`, or `outputs` came out, unless they have been set."""
-        _dynamo_safety.undisturbed(_end, record, error, outputs)
+        _end(record, error, outputs)
 
 
 def _fired(scope: RecordScope) -> Interest:

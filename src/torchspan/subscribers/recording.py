@@ -11,15 +11,24 @@ from torchspan.subscribers.callback_registry import REGISTRY
 
 Undo = Callable[[], None]
 
+BEGINNING = "beginning an observed call"
+"""The name by which the guard of the process knows the start of every observed call."""
+
 
 class Recorder(Protocol):
     """Makes events of what is observed. Never raises an `Exception`."""
 
-    def begin(self, call: Any) -> Any:
-        """A call, an `ObservedCall`, begins. The returned value is handed to `end`."""
+    def begin(self, site: Any, call: Any, resumes: bool) -> Any:
+        """A call of an observed function begins. Returns what `end` receives; None if the end is not to be recorded.
 
-    def end(self, call: Any, begun: Any) -> None:
-        """The call has ended."""
+        Args:
+            site: The function, an `ObservableSite`. What is remembered of it can be kept in `site.recorded_as`.
+            call: The call, an `Observed`.
+            resumes: It is the call of a generator, whose body is left and entered again.
+        """
+
+    def end(self, begun: Any, error: BaseException | None, result: Any) -> None:
+        """The call has ended: it raised `error`, or returned `result`."""
 
     def missed(self) -> None:
         """A call does not begin, because this thread is inside a callback, or inside what records another one."""

@@ -21,6 +21,8 @@ class SelectedRanks:
 
     def __init__(self, text: str) -> None:
         self._selection = None if text == ALL else Selection(text)
+        self.are_all = self._selection is None
+        """Whether every rank has spans."""
         self.left_out = 0
         """Spans that were not started because of this process's rank."""
 

@@ -102,6 +102,7 @@ class SpanWriter(Listener):
         self._tracers = TracerSource(tracer_provider, tracer_of, holds)
         parents = parents or SpanParents()
         self._capture = capture
+        self._captures = capture == "text"
         self.recorded = 0
         """Number of started spans that record, except imports, which do not show any work of the libraries."""
         self.unsampled = 0
@@ -140,7 +141,7 @@ class SpanWriter(Listener):
     # --- start ------------------------------------------------------------------------------------------------
     def open(self, event: Event) -> _Open | None:
         """Start the span of an event. Returns None on a rank that has no spans."""
-        if self._ranks is not None and self._ranks.leaves_out():
+        if self._ranks is not None and not self._ranks.are_all and self._ranks.leaves_out():
             return None
         tracer = self._tracers.get()
         context, links = self._parent(event)
@@ -152,7 +153,7 @@ class SpanWriter(Listener):
         facts = {**event.attributes, **_thread(event), semconv.KEEP: True} if event.phase.keep else event.attributes
         arguments: dict[str, Any] = {
             "name": semconv.span_name(event.name),
-            "attributes": self._emitted(facts),
+            "attributes": semconv.emitted(facts, capture_text=self._captures),
             "links": links,
             "start_time": event.start_ns,
         }
@@ -179,7 +180,7 @@ class SpanWriter(Listener):
     @staticmethod
     def _parent(event: Event) -> tuple[Context, list[Link]]:
         """A context in which the parent is the current span, and the links."""
-        links = [Link(link) for link in event.links if isinstance(link, SpanContext) and link.is_valid]
+        links = _links(event) if event.links else []
         if not event.placement.is_current and event.parent is not None and event.parent.handle is not None:
             return trace.set_span_in_context(NonRecordingSpan(event.parent.handle)), links
         context = context_api.get_current()
@@ -217,7 +218,10 @@ class SpanWriter(Listener):
                 self._signals.without_span(event, _inside(event, opened))
         finally:
             ids = span.get_span_context()
-            with withheld.while_ending(ids.trace_id, ids.span_id, kept_back):
+            if any(kept_back):
+                with withheld.while_ending(ids.trace_id, ids.span_id, kept_back):
+                    span.end(event.end_ns)
+            else:
                 span.end(event.end_ns)
             if ids.trace_flags.sampled and ids.is_valid:
                 self._emitted_of[event.phase] += 1
@@ -239,23 +243,21 @@ class SpanWriter(Listener):
 
     def _describe(self, event: Event, span: Span, opened: _Open) -> Withheld:
         """Write the attributes, events and status of a span. Returns what the program's exporters do not get of it."""
-        facts = {**event.additions, **_steps(event), **_processor_time(event)}
+        facts = dict(event.additions)
+        if event.steps:
+            facts |= _steps(event)
+        if event.processor is not None:
+            facts |= _processor_time(event)
         if event.is_incomplete:
             facts[semconv.INCOMPLETE] = True
         if event.error is not None:
             facts[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
         if event.phase is COMPILE and not event.is_incomplete:
             facts[semconv.COMPILE_OUTCOME] = compile_outcome({**event.attributes, **facts})
-        occurrences: list[Occurrence] = []
-        if event.occurrences:
-            occurrences += self._signals.of_events(event.occurrences, _inside(event, opened))
-        raised = self._raised(event, opened)
-        occurrences += () if raised is None else (raised,)
-        logged = [occurrence for occurrence in occurrences if type(occurrence) is LoggedOccurrence]
-        own = [occurrence for occurrence in occurrences if type(occurrence) is not LoggedOccurrence]
+        logged, own = self._occurred(event, opened) if event.occurrences or event.error is not None else ([], [])
         for occurrence in own:
             span.add_event(*self._reduced(occurrence))
-        attributes = self._emitted(facts)
+        attributes = semconv.emitted(facts, capture_text=self._captures)
         span.set_attributes(attributes)
         for link in event.links[opened.links :]:
             span.add_link(link)
@@ -266,16 +268,24 @@ class SpanWriter(Listener):
             # The SDK's limit drops the oldest events, so that the first index may be below 0.
             first = len(getattr(span, "events", ())) - len(own)
             texts = _whole_texts({**event.attributes, **facts}, [*own, *logged], first)
-        reduced = [self._reduced(occurrence) for occurrence in logged]
+        reduced = [*map(self._reduced, logged)]
         return Withheld(reduced, texts, event.scratch.get(OPERATORS))
+
+    def _occurred(self, event: Event, opened: _Open) -> tuple[list[Occurrence], list[Occurrence]]:
+        """What occurred in the event, its exception last: what is a log record by now, and what is an event of the span."""
+        occurrences: list[Occurrence] = []
+        if event.occurrences:
+            occurrences += self._signals.of_events(event.occurrences, _inside(event, opened))
+        raised = self._raised(event, opened)
+        occurrences += () if raised is None else (raised,)
+        logged = [occurrence for occurrence in occurrences if type(occurrence) is LoggedOccurrence]
+        return logged, [occurrence for occurrence in occurrences if type(occurrence) is not LoggedOccurrence]
 
     def _reduced(self, occurrence: Occurrence) -> WithheldEvent:
         """An event as it may leave the process."""
-        attributes = self._emitted(occurrence.attributes)
+        attributes = semconv.emitted(occurrence.attributes, capture_text=self._captures)
         return WithheldEvent(semconv.event_name(occurrence.name), attributes, occurrence.time_ns)
 
-    def _emitted(self, facts: Attributes) -> dict[str, Any]:
-        return semconv.emitted(facts, capture_text=self._capture == "text")
 
 
 @functools.cache
@@ -286,6 +296,10 @@ def _warn_of_missing_spans() -> None:
         "OperatorSpanProcessor. The table of operators is on the span around them. To export the spans: "
         "provider.add_span_processor(torchspan.sdk.OperatorSpanProcessor(exporter))."
     )
+
+
+def _links(event: Event) -> list[Link]:
+    return [Link(link) for link in event.links if isinstance(link, SpanContext) and link.is_valid]
 
 
 def _thread(event: Event) -> dict[str, Any]:
@@ -326,8 +340,6 @@ def _inside(event: Event, opened: _Open) -> Context:
 
 
 def _steps(event: Event) -> dict[str, Any]:
-    if not event.steps:
-        return {}
     rows = event.steps.renamed(semconv.span_name).longest(STEPS_LIMIT)
     return {
         semconv.STEP_NAMES: [name for name, _, _ in rows],

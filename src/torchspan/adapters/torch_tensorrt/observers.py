@@ -52,7 +52,7 @@ def tap_observe(factory: WrapperFactory, observations: Observations, target: Tar
         begun = None
         if not _dynamo_safety.is_symbolic((*call.args, *call.kwargs.values())):
             module = reading.text(reading.attribute(call.function, "__module__")) or "?"
-            begun = observations.begin(reading.function_name(call.function), module, call)
+            begun = observations.begin_named(reading.function_name(call.function), module, call)
         calls.open.append((frame, begun))
 
     def finish(frame: FrameType, context: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.reading import attribute
-from torchspan._base.scratch import Key, Scratch
+from torchspan._base.scratch import FAILED_CHILD, Key, Scratch
 from torchspan.probes._call import RAISED, Call
 from torchspan.probes.describe import cache_neighbors
 from torchspan.probes.describe.common import LIST_LIMIT, engine_id, without_none
@@ -173,7 +173,7 @@ def lookup_failed(_call: Call, error: BaseException, scratch: Scratch) -> Facts:
         return _rejected(CacheReason.INPUTS, scratch)
     if REFIT in scratch:
         return _rejected(CacheReason.REFIT_FAILED if scratch[REFIT] else CacheReason.ENGINE_UNREADABLE, scratch)
-    if scratch.failed_child is not None:  # reading the engine is the only child before the refit
+    if FAILED_CHILD in scratch:  # reading the engine is the only child before the refit
         return _rejected(CacheReason.ENGINE_UNREADABLE, scratch)
     if scratch.get(READ) is not RAISED and _raised_by_library(reading.traceback_of(error)):
         return _rejected(CacheReason.MALFORMED_ENTRY, scratch)

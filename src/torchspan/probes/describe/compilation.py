@@ -11,7 +11,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.reading import attribute
-from torchspan._base.scratch import Key, Scratch
+from torchspan._base.scratch import FAILED_CHILD, Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import fallback, refusal
 from torchspan.probes.describe.common import (
@@ -199,7 +199,7 @@ def torch_compile_result(_call: Call, _result: Any, scratch: Scratch) -> Facts:
     """
     if COMPILED in scratch:
         return {}
-    failure = scratch.failed_child
+    failure = scratch.get(FAILED_CHILD)
     verdicts = Counter(scratch.get(fallback.VERDICTS, {}).values())
     operators = Counter({FallbackReason.COMPILE_FAILED: verdicts.pop(fallback.SUPPORTED, 0)})
     plan: Facts = scratch.get(fallback.PLAN, {})
