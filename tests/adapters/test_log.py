@@ -163,7 +163,7 @@ def test_lines_outside_any_event_or_on_another_thread_are_nobodys(log, said, eng
     thread.join()
     engine.close(event)
     log("ERROR", "after")
-    assert (event.occurrences, repr(event.scratch)) == ([], "Scratch({})")
+    assert (event.occurrences, event.scratch) == ([], {})
     assert [text for _, text in said] == ["before", "elsewhere", "after"]
 
 

@@ -70,7 +70,7 @@ def wrappers(engine):
             "parser:made": partial(tap_parser, factory),
             "engines:made": partial(tap_engine, factory),
             "log:line": partial(tap_log, factory, ports.redact),
-            "dynamo:reported": partial(dynamo.tap, engine, frames.report),
+            "dynamo:reported": lambda target, original: dynamo._reporting(engine, frames, target, original),
             "dynamo:measured": partial(dynamo.tap, engine, frames.measured),
             "dynamo:broke": partial(dynamo.tap, engine, frames.broke),
             "dynamo:generator": partial(dynamo.tap, engine, frames.refused),
@@ -137,7 +137,7 @@ def test_an_exception_of_the_programs_passes_unasked(wrappers, engine):
 def test_observed_calls_and_points_ask_nothing(engine):
     observations = Observations(engine, make_ports())
     for given in hostiles():
-        begun = observations.begin("name", "module", Observed(given, (given,), {"key": given}))
+        begun = observations.begin_named("name", "module", Observed(given, (given,), {"key": given}))
         observations.mark(given, engine.innermost_open())
         if begun is not None:
             begun.end(engine, None, given)

@@ -11,7 +11,6 @@ from support.engines import Callback, extend
 from support.sampled_runs import SampledRuns, TrtEngine
 from torchspan import semconv
 
-
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 

@@ -204,7 +204,7 @@ def test_where_opening_an_event_fails_the_call_is_not_observed(wrapping, engine,
     def fails(*_args):
         raise RuntimeError("torchspan's")
 
-    monkeypatch.setattr(engine.registry, "tree", fails)
+    monkeypatch.setattr(engine.registry, "interest", fails)
     observed = wrapping.record(F, COMPILATION, lambda: "result")
     assert [observed() for _ in range(5)] == ["result"] * 5
     assert ended == []

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import torchspan
+from support.engines import Callback
 from support.forked import in_forked_child
 from support.layered_context import LIBRARY, LayeredContext, Profiler
 from support.ports import make_ports
@@ -19,7 +20,6 @@ from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.device import LayerTimes
 from torchspan.device._layers import _REQUESTS, LayerReports, LayerSamples
-from support.engines import Callback
 from torchspan.engine import RUNNING, Engine, ObservedRun, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.callback_registry import Registry

@@ -10,7 +10,6 @@ from support.tree import outline
 from torchspan import phase
 from torchspan._bridge import Bridge
 from torchspan._settings import Settings
-from torchspan.writer import SelectedRanks
 from torchspan.writer._heartbeats import NAME
 
 

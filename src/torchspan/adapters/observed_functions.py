@@ -95,7 +95,7 @@ class Observations:
 
     def _known(self, name: str, module: str, function: Any) -> _Function:
         name = semconv.identifier(name)
-        facts = {semconv.CODE_FUNCTION: f"{semconv.identifier(module)}.{name}"}
+        facts: dict[str, Any] = {semconv.CODE_FUNCTION: f"{semconv.identifier(module)}.{name}"}
         if type(code := attribute(function, "__code__")) is CodeType:
             self._engine.wraps_with(code)  # its frame in a traceback shows that the exception passed the call
         if name not in self._names and len(self._names) < NAMES_LIMIT and len(name) <= IDENTIFIER_LIMIT:

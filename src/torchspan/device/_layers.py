@@ -250,7 +250,9 @@ class LayerTimes(Listener):
             table = samples.table()
             event.additions.update(table)
             if not table:
-                request.refuse(_engine_name(event, event.observed), samples, f"TensorRT reported no layer in {samples.runs} runs")
+                request.refuse(
+                    _engine_name(event, event.observed), samples, f"TensorRT reported no layer in {samples.runs} runs"
+                )
 
 
 def _engine_name(event: Event, run: Any) -> Any:

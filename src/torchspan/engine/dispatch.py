@@ -192,24 +192,25 @@ class Engine:
             is_for_users = True
         elif self._before_next and not is_for_users:
             self._run_before_next()
-        parent = self.innermost_open() if placement.parent is None else placement.parent
-        registry = self.registry
-        tree, opens_tree = registry.tree(None if parent is None else parent.tree) if registry.has_trees else (None, False)
-        interest = registry.interest(phase)
+        interest = self.registry.interest(phase)
         is_heard = interest.countdown is not None and audience is not Audience.LISTENERS
-        users = self._users(interest, tree) if is_heard else ()
+        if is_for_users:
+            if not is_heard:
+                return None
+            placement = DETACHED
+        parent = self.innermost_open() if placement.parent is None else placement.parent
+        event = Event(phase, target, attributes, parent, placement, links, observed, at_ns, pick)
+        if self.registry.has_trees:
+            self._join_tree(event)
+        users = self._users(interest, event.tree) if is_heard else ()
         if is_for_users:
             if not users:
                 return None
-            placement = DETACHED
-        event = Event(
-            phase, target, attributes, parent, placement=placement, links=links, observed=observed, at_ns=at_ns, pick=pick
-        )
-        event.is_for_users, event.tree, event.opens_tree = is_for_users, tree, opens_tree
+            event.is_for_users = True
         event.root.running = event
-        if opens_tree and placement.is_current:
-            CURRENT_TREE.set(tree)
-        outer, inner = ((), ()) if is_for_users or self.is_suppressed() else self._by_phase.get(phase) or self._listeners_to(phase)
+        outer, inner = (
+            ((), ()) if is_for_users or self.is_suppressed() else self._by_phase.get(phase) or self._listeners_to(phase)
+        )
         self._busy.now = True
         try:
             open_all(self.guard, event, (*outer, *users, *inner))
@@ -236,6 +237,12 @@ class Engine:
         inner = tuple(listener for listener in of_phase if listener.is_innermost)
         by_phase = self._by_phase[phase] = tuple(each for each in of_phase if not each.is_innermost), inner
         return by_phase
+
+    def _join_tree(self, event: Event) -> None:
+        """Find the tree of events in which sampling is decided once, or begin one."""
+        event.tree, event.opens_tree = self.registry.tree(None if event.parent is None else event.parent.tree)
+        if event.opens_tree and event.placement.is_current:
+            CURRENT_TREE.set(event.tree)
 
     def _users(self, interest: Interest, tree: Tree | None) -> tuple[Listener, ...]:
         """What runs the user's callbacks and official observers that want an event."""
@@ -313,6 +320,8 @@ class Engine:
         finally:
             if event.opened and self._is_inside():
                 self.before_next_event(partial(self._conclude, event, event.error))
+            elif event.deferral is None:
+                self._complete(event)
             else:
                 self._conclude(event, event.error)
 

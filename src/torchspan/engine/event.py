@@ -173,7 +173,6 @@ class Event:
         target: str | None,
         attributes: Attributes,
         parent: Event | None,
-        *,
         placement: Placement = CURRENT,
         links: tuple[Any, ...] = (),
         observed: Observed | None = None,

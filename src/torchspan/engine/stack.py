@@ -75,7 +75,14 @@ class EventStack:
     def top(self, key: Hashable) -> Event | None:
         """The event that was opened last under `key` and is still open."""
         with self._lock:
-            return next((begun.event for begun in reversed(self._open) if begun.key == key), None)
+            begun = self._innermost(key)
+            return None if begun is None else begun.event
+
+    def _innermost(self, key: Hashable) -> _OpenKey | None:
+        for begun in reversed(self._open):
+            if begun.key == key:
+                return begun
+        return None
 
     def end(
         self,
@@ -90,12 +97,13 @@ class EventStack:
         Events inside it whose end did not come are closed first, and are incomplete. Returns the event.
         """
         with self._lock:
-            ended = next((begun for begun in reversed(self._open) if begun.key == key), None)
+            ended = self._innermost(key)
             if ended is None:
                 return None
             if ended.event is not None:
-                for begun in [begun for begun in reversed(self._open) if _is_inside(begun.event, ended.event)]:
-                    self._close_incomplete(begun)
+                if ended is not self._open[-1]:
+                    for begun in [begun for begun in reversed(self._open) if _is_inside(begun.event, ended.event)]:
+                        self._close_incomplete(begun)
                 ended.event.additions.update(facts or {})
             self._close(ended, error, at_ns)
             return ended.event
@@ -112,14 +120,9 @@ class EventStack:
         self._close(begun)
 
     def _close(self, begun: _OpenKey, error: BaseException | None = None, at_ns: int | None = None) -> None:
-        event = begun.event
         try:
-            if event is not None:
-                self._engine.close(event, error, at_ns=at_ns)
-        except BaseException:
-            if event is not None:
-                self._engine.close(event, error, at_ns=at_ns)  # what an interrupt left undone
-            raise
+            if begun.event is not None:
+                self._engine.close(begun.event, error, at_ns=at_ns)
         finally:
             self._open.remove(begun)
 

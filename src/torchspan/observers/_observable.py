@@ -153,7 +153,9 @@ class ObservableSite:
         if self._is_heard:
             try:
                 notify(self.pre, observed)
-            except BaseException as error:  # a policy's, or the program's own: what has started is closed before it passes
+            except (
+                BaseException
+            ) as error:  # a policy's, or the program's own: what has started is closed before it passes
                 if recorder is not None and call.begun is not None:
                     recorder.end(call.begun, error, None)
                 raise

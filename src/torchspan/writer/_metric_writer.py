@@ -269,9 +269,10 @@ class MetricWriter(Listener):
         """What keeps track of the work that is running, and this object."""
         return (*self._active.values(), self)
 
-    def open(self, event: Event) -> None:  # noqa: ARG002 - see `Listener`
+    def open(self, event: Event) -> None:
         """See `Listener`. Runs inside the event are timed once the program has set a provider."""
-        self._look_for_provider()
+        if event.parent is None:
+            self._look_for_provider()
 
     def close(self, event: Event, token: None) -> None:  # noqa: ARG002 - see `Listener`
         """See `Listener`."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+
 from torchspan._sampling.ranks import ALL, Selection, rank
 
 

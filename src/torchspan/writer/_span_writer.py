@@ -7,7 +7,7 @@ import contextlib
 import functools
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import Token
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -42,7 +42,7 @@ from torchspan.writer._metric_writer import compile_outcome
 from torchspan.writer._own_files import OwnFiles, aside
 from torchspan.writer._parents import SpanParents
 from torchspan.writer._selected_ranks import SelectedRanks
-from torchspan.writer._tracer import TracerOf, TracerSource, rules_of, start_kept
+from torchspan.writer._tracer import TracerOf, TracerSource, start_kept
 
 SHORTEST_ON_PROCESSOR_S = 0.001
 """Less time on the processor is not written."""
@@ -150,20 +150,22 @@ class SpanWriter(Listener):
         if around.is_valid and not self._budget.take(limited_by(around), event.phase.room):
             event.handle = around  # children and links refer to the nearest span
             return _Open(None, None)
-        facts = {**event.attributes, **_thread(event), semconv.KEEP: True} if event.phase.keep else event.attributes
+        facts = {**event.attributes, **_kept(event)} if event.phase.keep else event.attributes
         arguments: dict[str, Any] = {
             "name": semconv.span_name(event.name),
             "attributes": semconv.emitted(facts, capture_text=self._captures),
             "links": links,
             "start_time": event.start_ns,
         }
-        if rules_of(tracer) is None:
-            span = tracer.start_span(context=context, **arguments)
-            if event.phase.keep and _is_refused(span.get_span_context(), around, tracer):
-                self.refused += 1
-        else:
+        if self._tracers.keeps:
             span = start_kept(tracer, event, context, around, arguments)
-        event.handle = span.get_span_context()
+            event.handle = span.get_span_context()
+        else:
+            span = tracer.start_span(context=context, **arguments)
+            event.handle = span.get_span_context()
+            is_sampled = event.handle.trace_flags.sampled
+            if not is_sampled and event.phase.keep and _is_refused(event.handle, around, tracer):
+                self.refused += 1
         if span.is_recording():
             event.is_sampled = event.handle.trace_flags.sampled
             self.recorded += event.phase is not IMPORT
@@ -267,11 +269,11 @@ class SpanWriter(Listener):
         if self._capture == "local":
             # The SDK's limit drops the oldest events, so that the first index may be below 0.
             first = len(getattr(span, "events", ())) - len(own)
-            texts = _whole_texts({**event.attributes, **facts}, [*own, *logged], first)
+            texts = _whole_texts(semconv.whole_texts({**event.attributes, **facts}), [*own, *logged], first)
         reduced = [*map(self._reduced, logged)]
         return Withheld(reduced, texts, event.scratch.get(OPERATORS))
 
-    def _occurred(self, event: Event, opened: _Open) -> tuple[list[Occurrence], list[Occurrence]]:
+    def _occurred(self, event: Event, opened: _Open) -> tuple[Sequence[Occurrence], Sequence[Occurrence]]:
         """What occurred in the event, its exception last: what is a log record by now, and what is an event of the span."""
         occurrences: list[Occurrence] = []
         if event.occurrences:
@@ -285,7 +287,6 @@ class SpanWriter(Listener):
         """An event as it may leave the process."""
         attributes = semconv.emitted(occurrence.attributes, capture_text=self._captures)
         return WithheldEvent(semconv.event_name(occurrence.name), attributes, occurrence.time_ns)
-
 
 
 @functools.cache
@@ -302,30 +303,33 @@ def _links(event: Event) -> list[Link]:
     return [Link(link) for link in event.links if isinstance(link, SpanContext) and link.is_valid]
 
 
-def _thread(event: Event) -> dict[str, Any]:
-    """The thread, if it is neither the main thread nor that of the event around it."""
+def _kept(event: Event) -> dict[str, Any]:
+    """The facts of an event that is kept: its thread too, if it is neither the main thread nor that of the event around it."""
     around = event.parent
     if event.thread_id == threading.main_thread().ident or (around is not None and around.thread_id == event.thread_id):
-        return {}
-    return {semconv.THREAD_ID: event.thread_id}
+        return {semconv.KEEP: True}
+    return {semconv.THREAD_ID: event.thread_id, semconv.KEEP: True}
 
 
-def _whole_texts(facts: Attributes, occurrences: list[Occurrence], first: int) -> dict[str, Any]:
+def _whole_texts(own: Attributes, occurrences: list[Occurrence], first: int) -> dict[str, Any]:
     """The attributes with whole texts, for the user's own file.
 
     Args:
+        own: Those of the span.
         first: The index of the first occurrence among the events of the file.
     """
-    texts = dict(semconv.whole_texts(facts))
+    texts = {}
+    for key, text in own.items():
+        texts[f"{semconv.LOCAL}{key}"] = text
     for index, occurrence in enumerate(occurrences, first):
         for key, text in semconv.whole_texts(occurrence.attributes).items() if index >= 0 else ():
-            texts[semconv.event_text_key(index, key)] = text
-    return {f"{semconv.LOCAL}{key}": text for key, text in texts.items()}
+            texts[f"{semconv.LOCAL}{semconv.event_text_key(index, key)}"] = text
+    return texts
 
 
 def _is_refused(own: SpanContext, around: SpanContext, tracer: Tracer) -> bool:
-    """Whether a sampler of the SDK has refused a span. A tracer that makes no spans returns the ids of the span around."""
-    if own.trace_flags.sampled or not own.is_valid or own.span_id == around.span_id:
+    """Whether a sampler of the SDK has refused a span that is not sampled. A tracer that makes no spans returns the ids of the span around."""
+    if not own.is_valid or own.span_id == around.span_id:
         return False
     return getattr(tracer, "sampler", None) is not None
 

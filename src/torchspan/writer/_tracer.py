@@ -45,6 +45,8 @@ class TracerSource:
         self._tracer_of = tracer_of
         self._provider: TracerProvider | None = None
         self._tracer: Tracer | None = None
+        self.keeps = False
+        """Whether the tracer that `get` has returned has torchspan's sampler."""
 
     def is_set(self) -> bool:
         """Whether a provider was passed or set. Creates none."""
@@ -66,14 +68,14 @@ class TracerSource:
 
     def get(self) -> Tracer:
         """The tracer of a span that starts now. torchspan's id generator replaces the SDK's default one."""
-        provider = self.provider()
+        provider = self._fixed or trace.get_tracer_provider()
         if self._tracer is None or provider is not self._provider or isinstance(provider, ProxyTracerProvider):
             named = (semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL)
             make = self._tracer_of
             tracer: Any = provider.get_tracer(*named) if make is None else make(provider, *named)
             if type(getattr(tracer, "id_generator", None)).__name__ == "RandomIdGenerator":
                 tracer.id_generator = IDS  # a custom generator stays: a backend may prescribe ids
-            self._tracer, self._provider = tracer, provider
+            self._tracer, self._provider, self.keeps = tracer, provider, rules_of(tracer) is not None
             SERVER_SPANS.watch(provider)
             # Below `torchspan run` spans of a program without a provider go to that of `run`.
             if self._holds is not None and (make is not None or not isinstance(provider, ProxyTracerProvider)):

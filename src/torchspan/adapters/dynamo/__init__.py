@@ -92,7 +92,6 @@ def _hook(
     engine: Engine, patches: Patches, rows: Iterable[ResolvedProbe], frames: Frames, records_graphs: bool
 ) -> None:
     taps = {
-        "dynamo:reported": frames.report,
         "dynamo:measured": frames.measured,
         "dynamo:hit": frames.hit,
         "dynamo:broke": frames.broke,
@@ -109,11 +108,10 @@ def _hook(
             original = _returning(engine, frames, original)
         if not isinstance(probe.action, Tap):
             return _around(around, probe, original)
-        handle = taps[probe.action.handler]
         if probe.action == Tap("dynamo:reported"):
-            observed = _reporting(engine, handle, frames.cut, probe.target, original)
+            observed = _reporting(engine, frames, probe.target, original)
         else:
-            observed = tap(engine, handle, probe.target, original)
+            observed = tap(engine, taps[probe.action.handler], probe.target, original)
         sys.modules[LIBRARY].eval_frame.skip_code(attribute(observed, "__code__"))  # Dynamo traces none of them
         return observed
 
@@ -149,36 +147,24 @@ def _returning(engine: Engine, frames: Frames, original: Any) -> Any:
 
 
 def tap(engine: Engine, handle: Handle, target: Target, original: Any) -> Any:
-    """The original, with `handle` called first."""
-    return around(engine.guard, f"following {target}", original, _following(engine, handle, original))
-
-
-def _following(engine: Engine, handle: Handle, original: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], None]:
-    """Calls `handle` with a call of the original, while torchspan is enabled."""
+    """The original, with `handle` called first while torchspan is enabled."""
     signature = signature_of(original)
-
-    def follow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        handle(Call(signature, args, kwargs))
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if engine.active:
-            _dynamo_safety.undisturbed(follow, args, kwargs)
+            handle(Call(signature, args, kwargs))
 
-    return begin
+    return around(engine.guard, f"following {target}", original, begin)
 
 
-def _reporting(engine: Engine, handle: Handle, cut: Callable[..., None], target: Target, original: Any) -> Any:
-    """As `tap`, with `cut` where `handle` fails or a report is interrupted: Dynamo does not report an end again."""
-    guard, follow = engine.guard, _following(engine, handle, original)
+def _reporting(engine: Engine, frames: Frames, target: Target, original: Any) -> Any:
+    """As `tap`, for what Dynamo reports. What has ended is cut where that fails or is interrupted: Dynamo does not report an end again."""
+    guard, report, cut = engine.guard, frames.report, frames.cut
     name, cutting = f"following {target}", "ending what Dynamo has reported"
-
-    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        follow(args, kwargs)
-        return True
 
     def reported(*args: Any, **kwargs: Any) -> Any:
         try:
-            if not guard.call(name, begin, args, kwargs):
+            if engine.active and not guard.call(name, report, *args[:1]):
                 guard.end(cutting, cut, *args)
             return original(*args, **kwargs)
         except BaseException:

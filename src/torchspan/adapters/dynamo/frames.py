@@ -8,8 +8,8 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from types import CodeType, FrameType, MethodType, SimpleNamespace
+from collections.abc import Callable, Mapping
+from types import CodeType, FrameType, MethodType
 from typing import Any, NamedTuple, TypeVar
 
 from torchspan import semconv
@@ -153,13 +153,13 @@ def suppresses_errors() -> bool:
     return getattr(sys.modules.get("torch._dynamo.config"), "suppress_errors", False) is True
 
 
-def _outwards() -> Iterator[FrameType]:
+def _outwards() -> list[FrameType]:
     frame: FrameType | None = sys._getframe(2)
-    for _ in range(_DEPTH):
-        if frame is None:
-            return
-        yield frame
+    frames: list[FrameType] = []
+    while frame is not None and len(frames) < _DEPTH:
+        frames.append(frame)
         frame = frame.f_back
+    return frames
 
 
 # ------------------------------------------------------------------------------------------------------------------
@@ -272,11 +272,11 @@ class _OpenFrame(_OpenCompilation):
             facts[semconv.GRAPH_BREAK_COUNTS] = list(self.breaks.values())
         return facts
 
-    def summed_up(self, error: BaseException | None) -> Any:
+    def summed_up(self, error: BaseException | None) -> frames.Measured | None:
         """Dynamo's measurements of the frame, which ends with `error`; None if Dynamo does not report them in this version of PyTorch."""
         if not self.measured:
             return None
-        metrics = SimpleNamespace(**{"fail_reason": frames.limit_reason(error), **self.measured})
+        metrics = {"fail_reason": frames.limit_reason(error), **self.measured}
         self.facts.update(frames.summary(metrics, self.compiling.code, self.compiling.receiver))
         why: dict[str, Any] = {key: self.facts[key] for key in recompiles.KEYS if key in self.facts}
         if semconv.RECOMPILE_LIMIT in why:
@@ -338,20 +338,20 @@ class Frames:
         """Where the program called `torch.compile` for something that PyTorch's own code calls; of what it compiled before, the first
         call."""
 
-    def report(self, call: Call) -> None:
-        """Receive a report of Dynamo that `name` begins (`ph` is `B`) or ends (`E`), with `args`."""
-        report = call.args[0]
+    def report(self, report: Any) -> bool:
+        """Receive a report of Dynamo that `name` begins (`ph` is `B`) or ends (`E`), with `args`. Returns True."""
         if type(report) is not dict or type(report["name"]) is not str or type(report["args"]) is not dict:
-            return
+            return True
         name, args, kind = report["name"], report["args"], report["ph"]
         if kind == "B":
-            self._begin(name, args, Observed(self._reported, (report,), {}))
+            self._begin(name, args, report)
         elif kind == "E":
             try:
                 self._end(name, args)
             except BaseException:
                 self._cut(name)
                 raise
+        return True
 
     def cut(self, report: Any) -> None:
         """Receive a report again that was interrupted, perhaps before it arrived: what has ended is closed."""
@@ -440,22 +440,25 @@ class Frames:
             del open_[index:]
 
     # --- beginnings -------------------------------------------------------------------------------------------
-    def _begin(self, name: str, args: Mapping[str, Any], observed: Observed) -> None:
+    def _begin(self, name: str, args: Mapping[str, Any], report: Any) -> None:
         open_ = self._thread.open
         if name == FRAME:
-            open_.append(self._begin_frame(_compile_id(args), observed))
+            open_.append(self._begin_frame(_compile_id(args), report))
         elif name == BACKWARD:
-            open_.append(self._begin_backward(_compile_id(args), observed))
+            open_.append(self._begin_backward(_compile_id(args), report))
         elif not open_ or name == _WHOLE or name.startswith(_ATTEMPT):
             return
         elif isinstance(open_[-1], _Unobserved):
             open_.append(_Unobserved(name))
         elif name == _BACKEND:
-            open_.append(self._begin_backend(observed))
+            open_.append(self._begin_backend(report))
         else:
-            open_.append(self._begin_phase(name, observed))
+            open_.append(self._begin_phase(name, report))
 
-    def _begin_frame(self, compile_id: str, observed: Observed) -> _OpenWork:
+    def _observed(self, report: Any) -> Observed:
+        return Observed(self._reported, (report,), {})
+
+    def _begin_frame(self, compile_id: str, report: Any) -> _OpenWork:
         frame, context = compiling(), compile_context()
         function = self._function(frame)
         facts = {semconv.COMPILE_ID: compile_id, **function, **declarations.stance()}
@@ -467,7 +470,7 @@ class Frames:
             self.waits.began(event)
             return _OpenFrame(event, frame)
 
-        return self._begin_current(FRAME, begun, COMPILE_FRAME, facts, observed=observed)
+        return self._begin_current(FRAME, begun, COMPILE_FRAME, facts, observed=self._observed(report))
 
     def _function(self, frame: Compiling) -> Mapping[str, Any]:
         """The function that is compiled; of what PyTorch's own code calls, its name and the line that called `torch.compile`."""
@@ -479,7 +482,7 @@ class Frames:
         facts = {} if called_at is None else called_at.facts()
         return {**facts, semconv.CODE_FUNCTION: reading.function_name(frame.wrapped)}
 
-    def _begin_backward(self, compile_id: str, observed: Observed) -> _OpenWork:
+    def _begin_backward(self, compile_id: str, report: Any) -> _OpenWork:
         context = compile_context()
         forward, function = (context is not None and self._forward.get(context)) or (None, {})
         return self._begin_current(
@@ -487,18 +490,18 @@ class Frames:
             lambda event: _OpenCompilation(BACKWARD, event),
             COMPILE_BACKWARD,
             {semconv.COMPILE_ID: compile_id, **function},
-            observed=observed,
+            observed=self._observed(report),
             links=() if forward is None else (forward,),
         )
 
-    def _begin_backend(self, observed: Observed) -> _OpenWork:
+    def _begin_backend(self, report: Any) -> _OpenWork:
         return self._begin_current(
             _BACKEND,
             lambda event: _OpenBackend(_BACKEND, event),
             COMPILE_PHASE,
             {semconv.COMPILE_PHASE_NAME: _BACKEND},
             target=_BACKEND,
-            observed=observed,
+            observed=self._observed(report),
         )
 
     def _begin_current(
@@ -515,11 +518,11 @@ class Frames:
             stack.end(name)
             raise
 
-    def _begin_phase(self, name: str, observed: Observed) -> _OpenWork:
+    def _begin_phase(self, name: str, report: Any) -> _OpenWork:
         self._materialize_long()
         heard = None
         if self._interest.countdown is not None:
-            heard = self._open(name, observed=observed, audience=Audience.USERS)
+            heard = self._open(name, observed=self._observed(report), audience=Audience.USERS)
         try:
             return _OpenPhase(name, self._now_ns(), self._current(), heard)
         except BaseException as error:
@@ -530,12 +533,14 @@ class Frames:
     # --- ends -------------------------------------------------------------------------------------------------
     def _end(self, name: str, args: Mapping[str, Any]) -> None:
         open_ = self._thread.open
-        index = next((index for index in range(len(open_) - 1, -1, -1) if open_[index].name == name), None)
+        index = self._index(name)
         if index is None:
             return
         ended = open_[index]
-        self._abandon(index + 1)
-        self._note_cache(name, args)
+        if index + 1 < len(open_):
+            self._abandon(index + 1)
+        if name in _LOOKUPS:
+            self._note_cache(_LOOKUPS[name], args)
         match ended:
             case _OpenPhase():
                 self._end_phase(ended)
@@ -549,8 +554,7 @@ class Frames:
 
     def _cut(self, name: str) -> None:
         """Close what a failure or an interrupt has left open of the work that has ended."""
-        open_ = self._thread.open
-        index = next((index for index in range(len(open_) - 1, -1, -1) if open_[index].name == name), None)
+        index = self._index(name)
         if index is not None:
             self._abandon(index)
             self._stacks.here().end(name)
@@ -562,12 +566,16 @@ class Frames:
         taken_ns = end_ns - phase.start_ns
         if phase.event is None and taken_ns < SHORT_NS:
             around = self._thread.open[-2].steps
-            around.merge(phase.steps)
-            around.add(semconv.identifier(phase.name), max(taken_ns / 1e9 - phase.steps.seconds(), 0.0))
+            inside_s = 0.0
+            if phase.steps:
+                around.merge(phase.steps)
+                inside_s = phase.steps.seconds()
+            around.add(semconv.identifier(phase.name), max(taken_ns / 1e9 - inside_s, 0.0))
             return
         event = self._materialized(len(self._thread.open) - 1)
         if event is not None:
-            event.steps.merge(phase.steps)
+            if phase.steps:
+                event.steps.merge(phase.steps)
             self._engine.close(event, at_ns=end_ns)
 
     def _end_frame(self, frame: _OpenFrame) -> None:
@@ -597,10 +605,9 @@ class Frames:
                         self._engine.close(event)
         del self._thread.open[index:]
 
-    def _note_cache(self, name: str, args: Mapping[str, Any]) -> None:
-        cache = _LOOKUPS.get(name)
-        compilation = None if cache is None else self._innermost(_OpenCompilation)
-        if cache is None or compilation is None or args.get("cache_state") is None:
+    def _note_cache(self, cache: Cache, args: Mapping[str, Any]) -> None:
+        compilation = self._innermost(_OpenCompilation)
+        if compilation is None or args.get("cache_state") is None:
             return
         saved = compilation.saved.pop(cache, {})
         for key in cache.attributes():  # of an earlier lookup
@@ -640,18 +647,29 @@ class Frames:
 
     def _current(self) -> Event | None:
         """The event that a phase which begins now is part of. A worker's event is not current in any thread."""
-        return self._innermost_event(_OpenWorker) or self._engine.innermost_open()
+        worker = self._innermost(_OpenWorker)
+        return self._engine.innermost_open() if worker is None else worker.event
+
+    def _index(self, name: str) -> int | None:
+        """The place of the innermost open work of that name."""
+        open_ = self._thread.open
+        index = len(open_) - 1
+        while index >= 0 and open_[index].name != name:
+            index -= 1
+        return None if index < 0 else index
 
     def _innermost(self, kind: type[_Innermost]) -> _Innermost | None:
-        return next((work for work in reversed(self._thread.open) if isinstance(work, kind)), None)
-
-    def _innermost_event(self, *kinds: type[_OpenWork]) -> Event | None:
-        return next((work.event for work in reversed(self._thread.open) if isinstance(work, kinds)), None)
+        for work in reversed(self._thread.open):
+            if isinstance(work, kind):
+                return work
+        return None
 
     def _now_ns(self) -> int:
         """By the clock of the compilation that is running."""
-        around = self._innermost_event(_OpenCompilation, _OpenWorker)
-        return 0 if around is None else around.anchor.now_ns()
+        for work in reversed(self._thread.open):
+            if isinstance(work, (_OpenCompilation, _OpenWorker)) and work.event is not None:
+                return work.event.anchor.now_ns()
+        return 0
 
 
 def _compile_id(args: Mapping[str, Any]) -> str:

@@ -40,6 +40,7 @@ Facts = Mapping[str, Any]
 Follow = Callable[[Any, Call, Event | None], None]
 """Receives a module whose calls are to be followed, the call that returned it, and the event of that call."""
 
+
 class WrapperFactory:
     """Makes the wrappers of one library's probes.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -207,15 +206,15 @@ def model(receiver: type | None) -> Facts:
     return {semconv.MODEL_CLASS: reading.class_name(receiver)}
 
 
-def summary(metrics: Any, code: Any, receiver: type | None) -> Facts:
-    """The facts in `CompilationMetrics` about a frame of `code`: sizes, and the failure. receiver: the class of its first argument."""
+def summary(metrics: Measured, code: Any, receiver: type | None) -> Facts:
+    """The facts in what Dynamo has measured about a frame of `code`: sizes, and the failure. receiver: the class of its first argument."""
     return without_none(
         {
-            semconv.GUARDS_COUNT: _number(metrics, "guard_count"),
-            semconv.GRAPH_OPERATORS: _number(metrics, "graph_op_count"),
-            semconv.COMPILE_FAILURE_REASON: _reason(attribute(metrics, "fail_reason")),
-            semconv.COMPILE_FAILURE_FILE: reading.text(attribute(metrics, "fail_user_frame_filename")),
-            semconv.COMPILE_FAILURE_LINE: _number(metrics, "fail_user_frame_lineno"),
+            semconv.GUARDS_COUNT: reading.whole_number(metrics.get("guard_count")),
+            semconv.GRAPH_OPERATORS: reading.whole_number(metrics.get("graph_op_count")),
+            semconv.COMPILE_FAILURE_REASON: _reason(metrics.get("fail_reason")),
+            semconv.COMPILE_FAILURE_FILE: reading.text(metrics.get("fail_user_frame_filename")),
+            semconv.COMPILE_FAILURE_LINE: reading.whole_number(metrics.get("fail_user_frame_lineno")),
             **recompiles.recompile(metrics, code, is_of_module=bool(model(receiver))),
             **recompiles.limit(metrics),
         }
@@ -234,21 +233,19 @@ def first_line(text: Any) -> str | None:
     return None if phrase is None else phrase.lstrip().partition("\n")[0]
 
 
-def _number(metrics: Any, name: str) -> int | None:
-    return reading.whole_number(attribute(metrics, name))
-
-
 def _reason(text: Any) -> LibraryMessage | None:
     phrase = reading.text(text)
     return None if phrase is None else messages.of_dynamo_reason(phrase)
 
+
+Measured = Mapping[str, Any]
+"""What Dynamo has measured of a frame, by the names of `CompilationMetrics` (torch/_dynamo/utils.py)."""
 
 _GAVE_UP = frozenset({"Unsupported", "SkipFrame"})
 """Classes of torch._dynamo.exc with which Dynamo leaves a frame to Python."""
 _LIMIT = "Dynamo recompile limit exceeded"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Ending:
     """How the compilation of a frame ends.
 
@@ -260,26 +257,33 @@ class Ending:
         suppresses_errors: Whether Dynamo runs eagerly what it fails to compile.
     """
 
-    metrics: Any
-    error: BaseException | None
-    swallowed: str | None
-    is_whole: bool
-    suppresses_errors: bool
-
-    @property
-    def outcome(self) -> str:
+    def __init__(
+        self,
+        *,
+        metrics: Measured | None,
+        error: BaseException | None,
+        swallowed: str | None,
+        is_whole: bool,
+        suppresses_errors: bool,
+    ) -> None:
+        self._measured: Measured = metrics or {}
+        self._error = error
+        self._swallowed = swallowed
+        self.outcome = self._outcome(is_known=metrics is not None, is_whole=is_whole, suppresses=suppresses_errors)
         """The value of `torch.compile.outcome`."""
-        if self.error is None:
-            if self.swallowed is not None:
+
+    def _outcome(self, *, is_known: bool, is_whole: bool, suppresses: bool) -> str:
+        if self._error is None:
+            if self._swallowed is not None:
                 return FrameOutcome.FALLEN_BACK
-            has_code = self.metrics is None or _number(self.metrics, "guard_count") is not None
+            has_code = not is_known or reading.whole_number(self._measured.get("guard_count")) is not None
             return FrameOutcome.COMPILED if has_code else FrameOutcome.SKIPPED  # a function without a tensor operator
-        if self.is_whole:
+        if is_whole:
             return FrameOutcome.FAILED
-        if reading.class_name(type(self.error)) in _GAVE_UP:
-            reason = first_line(attribute(self.metrics, "fail_reason")) or ""
+        if reading.class_name(type(self._error)) in _GAVE_UP:
+            reason = first_line(self._measured.get("fail_reason")) or ""
             return FrameOutcome.LIMIT if reason.startswith(_LIMIT) else FrameOutcome.SKIPPED
-        is_suppressed = self.suppresses_errors and issubclass(type(self.error), Exception)
+        is_suppressed = suppresses and issubclass(type(self._error), Exception)
         return FrameOutcome.FALLEN_BACK if is_suppressed else FrameOutcome.FAILED
 
     @property
@@ -289,22 +293,22 @@ class Ending:
 
     def facts(self) -> Facts:
         """The outcome, and the class of the failure."""
-        failure = self.swallowed if self.error is None else semconv.class_name(type(self.error))
+        failure = self._swallowed if self._error is None else semconv.class_name(type(self._error))
         facts = without_none({semconv.FRAME_OUTCOME: self.outcome, semconv.COMPILE_FAILURE_TYPE: failure})
-        where = None if self.error is None else place.of_error(self.error)
+        where = None if self._error is None else place.of_error(self._error)
         if where is not None:
             facts |= {semconv.COMPILE_FAILURE_FILE: where.file, semconv.COMPILE_FAILURE_LINE: where.line}
         return facts
 
     def left_to_python(self) -> GraphBreak | None:
         """The graph break for which the whole frame runs eagerly, as Dynamo sums it up. None if that has another cause."""
-        reason = reading.text(attribute(self.metrics, "fail_reason"))
+        reason = reading.text(self._measured.get("fail_reason"))
         if self.outcome != FrameOutcome.SKIPPED or reason is None:
             return None
         where: Facts = {
-            semconv.CODE_FILE: reading.text(attribute(self.metrics, "fail_user_frame_filename")),
-            semconv.CODE_LINE: _number(self.metrics, "fail_user_frame_lineno"),
+            semconv.CODE_FILE: reading.text(self._measured.get("fail_user_frame_filename")),
+            semconv.CODE_LINE: reading.whole_number(self._measured.get("fail_user_frame_lineno")),
         }
-        if where[semconv.CODE_FILE] is None or attribute(self.error, "real_stack") is not None:
-            where, _ = _places(attribute(self.error, "real_stack"))
+        if where[semconv.CODE_FILE] is None or attribute(self._error, "real_stack") is not None:
+            where, _ = _places(attribute(self._error, "real_stack"))
         return GraphBreak({**of_reason(reason), **without_none(where), semconv.GRAPH_BREAK_SKIPS: True})

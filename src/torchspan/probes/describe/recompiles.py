@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from types import CodeType
 
 from torchspan import semconv
 from torchspan._base import reading
-from torchspan._base.reading import attribute
 from torchspan.probes._actions import Facts
 from torchspan.probes.describe.common import first_match, without_none
 from torchspan.semconv.torch import GuardClass
@@ -73,13 +73,13 @@ _STATES = frozenset({"utils_device.CURRENT_DEVICE", "torch.autograd.forward_ad._
 _LIMIT = re.compile(r"Dynamo recompile limit exceeded\n.*?(?:currently set to (\d+)\).*?)?Limit type: (\w+)", re.DOTALL)
 
 
-def recompile(metrics: object, code: object, *, is_of_module: bool) -> Facts:
+def recompile(metrics: Mapping[str, object], code: object, *, is_of_module: bool) -> Facts:
     """Classes and texts of the guards that failed, for a frame of `code` that is compiled again; nothing for another one.
 
     Args:
         is_of_module: Whether `self` is a module.
     """
-    reasons = reading.entries(attribute(metrics, REASONS)) or [attribute(metrics, "recompile_reason")]
+    reasons = reading.entries(metrics.get(REASONS)) or [metrics.get("recompile_reason")]
     failed = [_failed(text, code, is_of_module=is_of_module) for text in map(reading.text, reasons) if text]
     if not failed:
         return {}
@@ -156,9 +156,9 @@ def _class_of_condition(tree: ast.expr) -> str:
     return GuardClass.STATE if ast.unparse(compared) in _STATES else GuardClass.VALUE
 
 
-def limit(metrics: object) -> Facts:
+def limit(metrics: Mapping[str, object]) -> Facts:
     """Which recompile limit was reached, where one was, and how high it is in this thread."""
-    match = _LIMIT.match(reading.text(attribute(metrics, "fail_reason")) or "")
+    match = _LIMIT.match(reading.text(metrics.get("fail_reason")) or "")
     if match is None:
         return {}
     value = None if match[1] is None else int(match[1])
