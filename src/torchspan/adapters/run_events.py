@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base.by_identity import ByIdentity
-from torchspan._base.errors import guarded
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Anchor, Audience, Decision, Event, Observed, ObservedRun, Pick
@@ -88,7 +87,7 @@ class RunEvents:
     def _open(
         self, call: RunCall, observed: Observed, *, is_first: bool = False, pick: Pick | None = None, **how: Any
     ) -> Event | None:
-        facts = self._facts(call, is_first) or {}
+        facts = self._facts(call, is_first)
         origin = self._factory.provenance.origin(call.runner)
         return self._engine.open(
             self._action.phase,
@@ -99,7 +98,6 @@ class RunEvents:
             **how,
         )
 
-    @guarded("opening the event of a run")
     def _facts(self, call: RunCall, is_first: bool) -> dict[str, Any]:
         facts, describe = self._factory.fixed_facts(self._action.phase), self._action.describe
         described = self._engine.guard.call("describing a run", describe, call.runner, call.inputs, is_first)

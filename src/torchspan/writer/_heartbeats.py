@@ -87,9 +87,7 @@ class Heartbeats(Listener):
     ) -> None:
         self._active = active
         self._interval_ns = None if interval_s is None else round(interval_s * NS)
-        self._begin = guard.around("recording the start of long work")(reporter.begin)
-        self._report = guard.around("reporting progress")(reporter.report)
-        self._flush = guard.around("writing progress")(reporter.flush)
+        self._reporter, self._guard = reporter, guard
         self._is_exported = is_exported
         self._thread = Background(NAME, self._run, new_wake)
         self._schedules: dict[Event, _Schedule] = {}
@@ -104,7 +102,7 @@ class Heartbeats(Listener):
         """See `Listener`. It follows the one that is `active`."""
         if event not in self._active or not self._is_exported(event):
             return False
-        self._begin(event)
+        self._reporter.begin(event)
         self._thread.wake()
         return True
 
@@ -136,11 +134,11 @@ class Heartbeats(Listener):
         due = [event for event, state in schedules.items() if event.elapsed_ns() >= state.due_ns]
         is_new = False
         for event in due:
-            if self._report(event, schedules[event].number):
+            if self._guard.call("reporting progress", self._reporter.report, event, schedules[event].number):
                 schedules[event].number += 1
                 is_new = True
         if is_new:
-            self._flush()
+            self._guard.call("writing progress", self._reporter.flush)
         for event in due:  # scheduled from now: heartbeats missed because of a slow processor are left out
             schedules[event].due_ns = next_beat_ns(event.elapsed_ns(), self._interval_ns)
         waits = [state.due_ns - event.elapsed_ns() for event, state in schedules.items() if event.is_open]

@@ -18,7 +18,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from torchspan import semconv
 from torchspan._base.boundaries import Failures
-from torchspan._base.errors import PROCESS_GUARD, guarded
+from torchspan._base.errors import PROCESS_GUARD
 from torchspan._base.forks import renewed
 from torchspan.engine import ActiveWork, Engine, Event, Listener
 from torchspan.engine.run_times import RunTimes
@@ -166,7 +166,7 @@ class MetricWriter(Listener):
 
     def collect(self) -> None:
         """Called when a reader collects: record the values that are still held."""
-        self._collect()
+        self._engine.guard.call("collecting metrics", self._collect)
 
     def running(self, phases: tuple[Phase, ...]) -> list[float] | None:
         """The seconds for which each piece of work of the phases has been running; None before the first of the process."""
@@ -217,7 +217,6 @@ class MetricWriter(Listener):
             instruments.attach(self)
 
     # --- held values ------------------------------------------------------------------------------------------
-    @guarded("collecting metrics")
     def _collect(self) -> None:
         if self._look_for_provider() is not None:
             self._collect_runs()

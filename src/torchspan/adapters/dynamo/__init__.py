@@ -12,7 +12,6 @@ from typing import Any
 
 from torchspan import _dynamo_safety
 from torchspan._base.boundaries import undo_all
-from torchspan._base.errors import guarded
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute, loaded, method
@@ -50,7 +49,7 @@ def install(engine: Engine, ports: Ports, imports: Imports, *, graph_runs: bool 
     imports.phase_here = frames.phase_here
     message_table.table()  # takes some milliseconds, which would otherwise delay the first call of a compiled function
     undo: list[Undo] = [patches.undo]
-    _hook(engine, patches, rows, frames, graph_runs)
+    engine.guard.call("hooking into Dynamo", _hook, engine, patches, rows, frames, graph_runs)
     if graph_runs:
         undo.append(recorded.record(engine, ports))
     _dynamo_safety.dynamo_arrived()  # for the modules that have been imported since
@@ -87,7 +86,6 @@ def _arrived(engine: Engine, workers: Workers, probe: Probe, _late: bool) -> Und
     return patches.undo
 
 
-@guarded("hooking into Dynamo", "guard")
 def _hook(
     engine: Engine, patches: Patches, rows: Iterable[ResolvedProbe], frames: Frames, records_graphs: bool
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 
-from torchspan._base.errors import guarded
 from torchspan._base.patching import Patches
 from torchspan.adapters.machinery.apply import Wrappers, apply_probes
 from torchspan.adapters.machinery.provenance import Provenance
@@ -26,7 +25,7 @@ def install(engine: Engine, provenance: Provenance, *, follow: Follow | None = N
     """
     patches = Patches("torch")
     engine.at_stop(patches.undo)  # an interrupt may stop this function before it returns
-    _hook(engine, provenance, patches, follow)
+    engine.guard.call("hooking into torch.export", _hook, engine, provenance, patches, follow)
     return patches.undo
 
 
@@ -36,7 +35,6 @@ def resolve_probes() -> list[ResolvedProbe]:
     return [resolve(probe, version, None) for probe in PROBES]
 
 
-@guarded("hooking into torch.export", "guard")
 def _hook(engine: Engine, provenance: Provenance, patches: Patches, follow: Follow | None) -> None:
     wrappers = Wrappers(factory=WrapperFactory(engine, provenance, follow=follow))
     apply_probes(engine, patches, resolve_probes(), wrappers)

@@ -69,8 +69,8 @@ def install(
     """
     patches = Patches(package)
     engine.at_stop(patches.undo)  # an interrupt may stop this function before it returns
-    hook = engine.guard.around(f"hooking into {package}")(_hook)
-    hook(engine, provenance, ports, patches, package, hooked, build_phases, late)
+    name = f"hooking into {package}"
+    engine.guard.call(name, _hook, engine, provenance, ports, patches, package, hooked, build_phases, late)
     return patches.undo
 
 
@@ -153,19 +153,17 @@ class ContextCreation(RecordedCalls):
         self, factory: WrapperFactory, hook_runs: Callable[[], None], target: Target, action: Record, original: Any
     ) -> None:
         super().__init__(factory, target, action, original)
-        guard = factory.engine.guard
-        self._hook = guard.around("hooking runs of contexts")(hook_runs)
-        self._remember = guard.around("remembering a context")(factory.provenance.made_runner)
+        self._hook = hook_runs
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BegunEvent | None:
         """See `RecordedCalls`. A context is remembered also where its creation is not an event."""
         if not self.factory.engine.active:
             return None
-        self._hook()
+        self.engine.guard.call("hooking runs of contexts", self._hook)
         return super().begin(args, kwargs) or BegunEvent(Call(None, args, kwargs), None)
 
     def end(self, begun: BegunEvent, result: Any) -> None:
         """See `RecordedCalls`."""
         super().end(begun, result)
         if result is not None:
-            self._remember(result, None if begun.event is None else begun.event.handle)
+            self.factory.provenance.made_runner(result, None if begun.event is None else begun.event.handle)

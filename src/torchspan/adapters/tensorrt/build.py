@@ -56,15 +56,14 @@ def monitor_for(trt: Any, engine: Engine, build: Event, inner: Any) -> tuple[Any
     documentation, an answer of None or an exception cancels the build: this was measured.)
     """
     phases = BuildPhases(engine, build, trt.IProgressMonitor.phase_start)
-    start = engine.guard.around("reporting a TensorRT phase")(phases.start)
-    finish = engine.guard.around("reporting the end of a TensorRT phase")(phases.finish)
+    call, end = engine.guard.call, engine.guard.end
 
     class ProgressMonitor(trt.IProgressMonitor):  # type: ignore[misc]  # made per build: the library is not imported here
         def __init__(self) -> None:
             trt.IProgressMonitor.__init__(self)
 
         def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
-            start(phase_name, parent_phase, num_steps)
+            call("reporting a TensorRT phase", phases.start, phase_name, parent_phase, num_steps)
             if inner is not None:
                 inner.phase_start(phase_name, parent_phase, num_steps)
 
@@ -74,7 +73,7 @@ def monitor_for(trt: Any, engine: Engine, build: Event, inner: Any) -> tuple[Any
         def phase_finish(self, phase_name: str) -> None:
             if inner is not None:
                 inner.phase_finish(phase_name)
-            finish(phase_name)
+            end("reporting the end of a TensorRT phase", phases.finish, phase_name)
 
     return ProgressMonitor(), phases
 
@@ -102,14 +101,14 @@ class Builds(RecordedCalls):
     ) -> None:
         super().__init__(factory, target, action, original)
         self._guard = factory.engine.guard
-        self._follow_logger = self._guard.around("following the program's logger")(follow_logger)
+        self._follow_logger = follow_logger
         self._has_phases = phases
         self._of_program = replace(action, start=self._describe_programs)
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BegunEvent | None:
         """See `RecordedCalls`. `call.before` has the monitors."""
         if args and self.factory.engine.active:
-            self._follow_logger(args[0])
+            self._guard.call("following the program's logger", self._follow_logger, args[0])
         begun = super().begin(args, kwargs)
         if begun is not None and self._has_phases:
             config = begun.call.get("config", position=2)

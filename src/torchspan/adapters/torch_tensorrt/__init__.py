@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from torchspan import _dynamo_safety, phase, semconv
-from torchspan._base.errors import guarded
 from torchspan._base.patching import Patches
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.log_lines import tap_log
@@ -49,7 +48,9 @@ def install(
     """
     patches = Patches(LIBRARY, everywhere=late)
     engine.at_stop(patches.undo)  # an interrupt may stop this function before it returns
-    _hook(engine, provenance, ports, observations, patches, detail, follow)
+    engine.guard.call(
+        "hooking into Torch-TensorRT", _hook, engine, provenance, ports, observations, patches, detail, follow
+    )
     return patches.undo
 
 
@@ -71,7 +72,6 @@ def is_supported(version: str) -> bool:
     return number is not None and SUPPORTED[0] <= number <= SUPPORTED[1]
 
 
-@guarded("hooking into Torch-TensorRT", "guard")
 def _hook(
     engine: Engine,
     provenance: Provenance,
@@ -81,7 +81,7 @@ def _hook(
     detail: str,
     follow: Follow | None,
 ) -> None:
-    engine.guard.around("asking whether a call is traced")(_dynamo_safety.torch_arrived)()
+    engine.guard.call("asking whether a call is traced", _dynamo_safety.torch_arrived)
     factory = WrapperFactory(engine, provenance, dict.fromkeys(phase.ENTRIES, _version_facts()), follow=follow)
     wrappers = Wrappers(
         factory=factory,

@@ -17,11 +17,14 @@ from torchspan.probes.describe import conversion
 def wrap_recompilation(factory: WrapperFactory, target: Target, action: Record, original: Any) -> Any:
     """The compilation as an event, with the dimensions of the call for which the module's current engines were not built."""
     describe = action.start
-    outside = factory.engine.guard.around("comparing a call with the engines that it does not fit")(_outside)
+    guard = factory.engine.guard
 
     def start(call: Call) -> Mapping[str, Any]:
         described = {} if describe is None else describe(call)
-        return {**described, **(outside(call) or {})}
+        return {
+            **described,
+            **(guard.call("comparing a call with the engines that it does not fit", _outside, call) or {}),
+        }
 
     return factory.record(target, replace(action, start=start), original)
 
