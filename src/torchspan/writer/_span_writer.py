@@ -248,8 +248,11 @@ class SpanWriter(Listener):
         facts = dict(event.additions)
         if event.steps:
             facts |= _steps(event)
-        if event.processor is not None:
-            facts |= _processor_time(event)
+        thread_s, process_s = event.processor_time
+        if thread_s is not None and thread_s >= SHORTEST_ON_PROCESSOR_S:
+            facts[semconv.CPU_THREAD_TIME] = thread_s
+        if process_s is not None and process_s >= SHORTEST_ON_PROCESSOR_S:
+            facts[semconv.CPU_PROCESS_TIME] = process_s
         if event.is_incomplete:
             facts[semconv.INCOMPLETE] = True
         if event.error is not None:
@@ -269,7 +272,9 @@ class SpanWriter(Listener):
         if self._capture == "local":
             # The SDK's limit drops the oldest events, so that the first index may be below 0.
             first = len(getattr(span, "events", ())) - len(own)
-            texts = _whole_texts(semconv.whole_texts({**event.attributes, **facts}), [*own, *logged], first)
+            texts = semconv.whole_texts({**event.attributes, **facts})
+            if texts or own or logged:
+                texts = _whole_texts(texts, [*own, *logged], first)
         reduced = [*map(self._reduced, logged)]
         return Withheld(reduced, texts, event.scratch.get(OPERATORS))
 
@@ -350,8 +355,3 @@ def _steps(event: Event) -> dict[str, Any]:
         semconv.STEP_COUNTS: [count for _, count, _ in rows],
         semconv.STEP_DURATIONS: [seconds for _, _, seconds in rows],
     }
-
-
-def _processor_time(event: Event) -> dict[str, Any]:
-    times = zip((semconv.CPU_THREAD_TIME, semconv.CPU_PROCESS_TIME), event.processor_time, strict=True)
-    return {key: seconds for key, seconds in times if seconds is not None and seconds >= SHORTEST_ON_PROCESSOR_S}
