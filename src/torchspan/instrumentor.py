@@ -482,7 +482,7 @@ _FLUSHING = ErrorBoundary("torchspan.flush() failed; what was recorded waits for
 
 def _is_refusal(error: Exception) -> bool:
     """Whether `instrument` refuses by `error` what it was called with."""
-    from torchspan.testing import WithoutGpuError
+    from torchspan.testing._stand_in_errors import WithoutGpuError
 
     return isinstance(error, (ConfigurationError, _settings.UnknownArgumentError, WithoutGpuError))
 
