@@ -37,9 +37,9 @@ ALLOWED = {
     | {"_context", "_files", "_sampling", "_base", "_server_span", "_version", "engine", "environment_variables"}
     | {"redaction"},
     "_config_file": set(),
-    "_settings": {"_sampling", "_base", "_config_file", "environment_variables", "exceptions"},
+    "_settings": {"_sampling", "_base", "_config_file", "exceptions"},
     "_launched": {"_files", "_sampling", "_base", "_config_file", "environment_variables", "inputs", "sdk"},
-    "testing": VOCABULARY | {"_files", "_base", "answers", "comparison", "instrumentor", "sdk", "traces"},
+    "testing": VOCABULARY | {"_files", "_base", "_settings", "answers", "comparison", "instrumentor", "sdk", "traces"},
     "sdk": VOCABULARY | {"_files", "_sampling", "_base", "_settings", "_version", "environment_variables"},
     "traces": VOCABULARY,
     "views": VOCABULARY | {"answers", "comparison", "traces"},
@@ -114,7 +114,8 @@ def test_the_table_of_packages_on_the_page_has_the_imports_above_but_those_for_t
     page = (REPOSITORY / "ARCHITECTURE.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| .+ \|([^|]*)\|$", page, re.M)
     table = {package: set(re.findall(r"`(\w+)`", imported)) for package, imported in rows}
-    assert table == {**ALLOWED, "subscribers": ALLOWED["subscribers"] - {"engine"}}
+    for_type_checkers = {"subscribers": {"engine"}, "testing": {"_settings"}}
+    assert table == {part: parts - for_type_checkers.get(part, set()) for part, parts in ALLOWED.items()}
 
 
 def at_import_time(tree):
@@ -193,6 +194,23 @@ def test_importing_torchspan_loads_no_package_of_opentelemetry():
 
 def test_instrumenting_imports_neither_torch_nor_tensorrt_nor_the_sdk():
     assert run(f"import torchspan; torchspan.TorchspanInstrumentor().instrument(without_gpu=True); {LOADED}") == "[]"
+
+
+READING = "print(sorted(m for m in sys.modules if m.startswith(('torchspan.answers', 'torchspan.traces', 'torchspan.views', 'torchspan.comparison'))))"
+
+
+@pytest.mark.parametrize("arguments", ["", "without_gpu=True"])
+def test_a_program_that_is_traced_loads_nothing_of_what_reads_traces(arguments):
+    program = f"import sys, torchspan; torchspan.instrument({arguments}); import torchspan.observers; {READING}"
+    assert run(program) == "[]"
+
+
+@pytest.mark.parametrize("options", [[], ["--without-gpu"]])
+def test_a_program_under_run_loads_nothing_of_what_reads_traces(tmp_path, options):
+    program = f"import sys, torchspan.observers; {READING}"
+    command = [sys.executable, "-m", "torchspan", "run", "--output", str(tmp_path / "trace.jsonl"), *options]
+    ended = subprocess.run([*command, sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[0] == "[]"
 
 
 def test_auto_instrumentation_imports_neither_torch_nor_tensorrt():

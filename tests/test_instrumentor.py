@@ -29,17 +29,7 @@ from support.own_failures import consequences
 from torchspan import TorchspanInstrumentor, instrumentor
 from torchspan._server_span import ServerSpans
 from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Settings
-from torchspan._settings.kinds import (
-    Choice,
-    EngineLayers,
-    FollowedClasses,
-    FunctionPath,
-    Number,
-    Ranks,
-    Seconds,
-    Switch,
-    Whole,
-)
+from torchspan._settings.kinds import Choice
 from torchspan.adapters import export
 from torchspan.engine import RUNNING
 from torchspan.exceptions import ConfigurationError
@@ -125,21 +115,24 @@ def test_the_types_of_the_signature_are_those_of_the_table():
         "os": os,
     }
     hints = typing.get_type_hints(torchspan.instrument, {**vars(typing), **names})
-    types_of_kinds = {
-        Switch: bool,
-        Seconds: float,
-        Number: float,
-        FunctionPath: str,
-        Ranks: str | int,
-        EngineLayers: str,
-        FollowedClasses: str,
-        Whole: int,
+    types = {setting.name: hints[setting.name] for setting in SETTINGS}
+    choices = {setting.name: setting.kind.choices for setting in SETTINGS if isinstance(setting.kind, Choice)}
+    number, text = float | None, str | None
+    assert types == {
+        **{name: typing.Literal[words] | None for name, words in choices.items()},
+        "heartbeat": number,
+        "without_gpu": bool | None,
+        "ready_after": text,
+        "sample_other": number,
+        "sample_execute": number,
+        "sample_execute_per_second": number,
+        "sample_execute_target": number,
+        "ranks": str | int | None,
+        "graph_runs": bool | None,
+        "layers": text,
+        "inputs": text,
+        "inputs_every": int | None,
     }
-    for setting in SETTINGS:
-        if isinstance(setting.kind, Choice):
-            assert hints[setting.name] == typing.Literal[setting.kind.choices] | None
-        else:
-            assert hints[setting.name] == types_of_kinds[type(setting.kind)] | None
     assert hints["tracer_provider"] == trace.TracerProvider | None
     assert hints["meter_provider"] == metrics.MeterProvider | None
     assert hints["logger_provider"] == _logs.LoggerProvider | None
@@ -152,7 +145,7 @@ def test_the_docstring_explains_each_argument_and_each_choice():
     for setting in SETTINGS:
         if isinstance(setting.kind, Choice):
             assert set(setting.kind.choices) <= set(re.findall(r"`(\w+)`", explained[setting.name]))
-            assert f"`{setting.default}` (default)" in explained[setting.name]
+            assert explained[setting.name].rstrip().endswith(f"Default: `{setting.default}`.")
 
 
 def test_each_argument_arrives(provider, metrics, used):
@@ -468,7 +461,7 @@ def test_a_call_that_is_refused_leaves_on_what_another_one_has_enabled(monkeypat
         raise torchspan.testing.WithoutGpuError("torch_tensorrt is imported")
 
     instrumentor.resume()
-    monkeypatch.setattr(torchspan.testing, "without_gpu", refuse)
+    monkeypatch.setattr("torchspan.testing._switch.enable", refuse)
     with pytest.raises(torchspan.testing.WithoutGpuError):
         torchspan.instrument(without_gpu=True)
     assert TorchspanInstrumentor().is_instrumented_by_opentelemetry

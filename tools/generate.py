@@ -13,6 +13,7 @@ NAMES = (
     "registry",
     "privacy_page",
     "settings_page",
+    "signature",
     "metrics_page",
     "messages_page",
     "summary_schema",

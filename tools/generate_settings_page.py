@@ -93,7 +93,8 @@ def variables():
     lines = ["| variable | values | meaning |", "|---|---|---|"]
     for each in VARIABLES:
         values = "" if isinstance(each.kind, AnyText) else f"{each.kind.expected}<br>"
-        default = f"default: `{each.default}`" if each.default else ""
+        default = each.default if each.default_text is None else each.default_text
+        default = f"default: `{default}`" if default else ""
         lines.append(_row(f"`{each.variable}`", values + default, each.doc))
     return "\n".join([*lines, ""])
 

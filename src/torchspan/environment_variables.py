@@ -7,34 +7,6 @@ over the default. Variables of OpenTelemetry itself (`OTEL_TRACES_EXPORTER`, `OT
 in a process. `opentelemetry-instrument` makes no options of these names: it does so only for names that begin with `OTEL_`.
 """
 
-__all__ = [
-    "TORCHSPAN_BUILD_PHASES",
-    "TORCHSPAN_CAPTURE",
-    "TORCHSPAN_DETAIL",
-    "TORCHSPAN_EVENTS",
-    "TORCHSPAN_FILE",
-    "TORCHSPAN_FILE_MAX_SIZE",
-    "TORCHSPAN_FILE_MODE",
-    "TORCHSPAN_GPU_TIME",
-    "TORCHSPAN_GRAPH_RUNS",
-    "TORCHSPAN_HEARTBEAT",
-    "TORCHSPAN_INPUTS",
-    "TORCHSPAN_INPUTS_EVERY",
-    "TORCHSPAN_LAYERS",
-    "TORCHSPAN_NATIVE_BUILD",
-    "TORCHSPAN_OPERATORS",
-    "TORCHSPAN_PROPAGATION",
-    "TORCHSPAN_RANKS",
-    "TORCHSPAN_READY_AFTER",
-    "TORCHSPAN_RUN",
-    "TORCHSPAN_RUN_EXIT_TIMEOUT",
-    "TORCHSPAN_SAMPLE_EXECUTE",
-    "TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND",
-    "TORCHSPAN_SAMPLE_EXECUTE_TARGET",
-    "TORCHSPAN_SAMPLE_OTHER",
-    "TORCHSPAN_WITHOUT_GPU",
-]
-
 TORCHSPAN_DETAIL = "TORCHSPAN_DETAIL"
 """The level of detail of a compilation: `stages` (default) or `passes` (a span for each lowering pass, too)."""
 
@@ -163,3 +135,5 @@ its own. The last lines of `run` count the spans that they did not deliver by th
 
 TORCHSPAN_RUN = "TORCHSPAN_RUN"
 """Set by `torchspan run` for the processes that it starts: what they need to know about the run, as JSON."""
+
+__all__ = [name for name in dir() if name.startswith("TORCHSPAN_")]

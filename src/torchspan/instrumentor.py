@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 from opentelemetry import trace
 
@@ -107,17 +107,6 @@ class Origin(enum.IntEnum):
     PROGRAM = 3
 
 
-class _Caller(NamedTuple):
-    """Who calls `TorchspanInstrumentor.instrument`.
-
-    Attributes:
-        is_file: The arguments are the options of a configuration file.
-    """
-
-    origin: Origin
-    is_file: bool
-
-
 class _Configuration:
     """The type of the options, made when it is first read: every Python that starts would pay for it."""
 
@@ -187,19 +176,22 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             _REPORTING.attempt(_report_not_enabled, error)
 
     def _instrument_for(self, frame: FrameType, kwargs: dict[str, Any]) -> None:
-        caller = _caller(frame)
-        if caller.origin is not Origin.PROGRAM and _is_inductors():
+        origin, is_file = _caller(frame)
+        if origin is not Origin.PROGRAM and _is_inductors():
             return
-        if caller.is_file:
+        if is_file:
             type(self)._options, kwargs = kwargs, {}
         _settings.refuse_misspelled(kwargs)
-        arguments = _settings.passed(kwargs)
-        if self._wins(caller.origin) or (arguments and self._is_files and caller.origin is self._origin):
-            if caller.origin is Origin.PROGRAM or caller.is_file or not _is_disabled_by_file():
-                self._start(caller.origin, kwargs)
-                type(self)._is_files = caller.is_file
-        else:
-            _warn_of_differences(self._active, arguments)
+        self._request(origin, kwargs, is_file=is_file)
+
+    def _request(self, origin: Origin, arguments: Mapping[str, Any], *, is_file: bool = False) -> None:
+        """Start tracing as a call from there asks, or say what of the call is ignored."""
+        given = _settings.passed(arguments)
+        if not (self._wins(origin) or (given and self._is_files and origin is self._origin)):
+            _warn_of_differences(self._active, given)
+        elif origin is Origin.PROGRAM or is_file or not _is_disabled_by_file():
+            self._start(origin, arguments)
+            type(self)._is_files = is_file
 
     def uninstrument(self, **kwargs: Any) -> None:
         """Stop tracing, as `torchspan.uninstrument` does."""
@@ -213,46 +205,38 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     def _start(self, origin: Origin, arguments: Mapping[str, Any]) -> None:
         """Start tracing with these arguments, or continue with them where the loader has started it.
 
-        Raises `torchspan.exceptions.ConfigurationError` for an invalid value, with nothing changed.
+        Raises `torchspan.exceptions.ConfigurationError` for an invalid value, and an error of `torchspan.testing` where the
+        program cannot run without a GPU, both with nothing changed.
         """
         combined = {**self._passed, **_settings.passed(arguments)}
-        if self.is_instrumented_by_opentelemetry:
-            if combined.get("without_gpu"):  # first: it may be refused
-                _without_gpu()
-            self.uninstrument()
-        type(self)._origin, type(self)._passed = origin, combined
-        super().instrument(**{**arguments, **combined})
-
-    def _start_for_program(self, arguments: Mapping[str, Any]) -> None:
-        if self._wins(Origin.PROGRAM):
-            self._start(Origin.PROGRAM, arguments)
-        else:
-            _warn_of_differences(self._active, _settings.passed(arguments))
-
-    def _instrument(self, **kwargs: Any) -> None:
-        arguments = _settings.passed(kwargs)
-        settings = _settings.load(arguments, file=self._options)
-        sampling_rules.Instrumented.now = _settings.sampling(settings)
-        unknown = [name for name in kwargs if name not in _settings.ARGUMENTS]
+        settings = _settings.load(combined, file=self._options)
+        unknown = [name for name in arguments if name not in (*_settings.ARGUMENTS, *_BASE_CLASS)]
         if unknown:
             logger.warning("instrument() ignores unknown arguments: %s", ", ".join(unknown))
-        providers = {name: arguments.get(name) for name in _settings.PROVIDERS}
-        tracer_provider = providers["tracer_provider"]
         if settings.without_gpu:
-            _without_gpu()
-        run = current_run()
+            from torchspan.testing import _switch
+
+            _switch.enable()
+        if self.is_instrumented_by_opentelemetry:
+            self.uninstrument()
+        type(self)._origin, type(self)._passed = origin, combined
+        providers = {name: combined.get(name) for name in _settings.PROVIDERS}
+        super().instrument(skip_dep_check=True, settings=settings, providers=providers)
+
+    def _instrument(self, *, settings: Settings, providers: Mapping[str, Any]) -> None:
+        sampling_rules.Instrumented.now = _settings.sampling(settings)
+        tracer_provider, run = providers["tracer_provider"], current_run()
         if run is not None:
             run.is_alone = self._origin is Origin.RUN
             if tracer_provider is not None:
                 run.attach(tracer_provider)
-
         arrivals = _Arrivals(settings, providers, run)
         try:
             self._install(settings, tracer_provider, arrivals)
         except BaseException:
             self._uninstrument()
             raise
-        type(self)._active, type(self)._arrivals = {**settings._asdict(), **providers}, arrivals
+        type(self)._active, type(self)._arrivals = {**settings, **providers}, arrivals
 
     def _install(self, settings: Settings, tracer_provider: TracerProvider | None, arrivals: _Arrivals) -> None:
         waiting: list[Undo] = []
@@ -332,43 +316,52 @@ def instrument(
         meter_provider: where metrics go. Default: the global meter provider.
         logger_provider: where events and exceptions go as log records, if `events` and `OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN`
             enable them. Default: the global logger provider.
-        detail: `stages` (default): a span for each stage of a compilation. `passes`: a span for each lowering pass, too.
-        build_phases: `on` or `off`: whether TensorRT's build phases are spans. `auto` (default): only under `torchspan run`
-            and `torchspan demo`, with TensorRT-RTX.
-        heartbeat: seconds between the `torchspan.progress` spans of a long compilation, 0.1 to 86400; 0: none.
-            The first comes after 2 s at the latest. Default: 2, 7, 17, 37 and 77 s after its start, then every 60 s.
-        capture: Who gets the texts of messages and guards whole. `local` (default): the file of `torchspan run` and
-            `torchspan.testing.capture()`. `none`: no one. `text`: exporters, too.
-        events: what torchspan's events are, such as graph breaks and lines of TensorRT's log. `span` (default): events of spans. `log`:
-            log records with the ids of their spans.
-        propagation: `on` (default): the context is propagated into threads, pools and processes. `links`: the same, but the
-            span that started this process becomes a link instead of a parent. `off`: the context is not propagated.
-        without_gpu: run Torch-TensorRT's pipeline on a machine without a GPU (`torchspan.testing.without_gpu`).
-        ready_after: `module:function`: the program is ready to serve once this function has returned, as if it called
-            `torchspan.mark_ready()` then. Default: the program calls that itself.
-        sample_other: with torchspan's sampler, the share of traces in which the program's own spans are kept. Default: 1.
-        sample_execute: the share of engine runs outside every span that begin a trace. Default: 0. With another
-            sampler than torchspan's, a value above 0 leaves the decision to that sampler.
-        sample_execute_per_second: how many runs of one engine may be spans within a second, in addition to its first run and
-            failed runs. Default: 10, or no limit if there is a target.
-        sample_execute_target: with torchspan's sampler, how many engine runs per second are spans in a process, however many
-            runs there are. It replaces `sample_execute`.
-        ranks: the ranks of a distributed job that record torchspan's spans, such as `0`, `0-7` or `0,4-6`; `all` (default). A
-            process without a rank records them. Every rank records metrics.
-        graph_runs: runs of graphs that `torch.compile` compiles after this call are spans, within the limits and rules of engine
-            runs.
-        operators: `on`: PyTorch's operators are spans below runs of engines and compiled graphs, and below observed functions.
-            `sampled`: below those in traces that the sampler has kept. `off` (default): only in blocks of `torchspan.operators`.
-        gpu_time: `sampled`: runs of engines and compiled graphs that have a span also have their time on the device, between two CUDA
-            events on the program's stream. `off` (default): they do not.
-        layers: the engine whose layers TensorRT times in its next runs that are spans: its name, or `*` for each engine, and after a
-            colon the number of these runs, such as `*:50` (without it 20). TensorRT waits for the device at the end of each of them.
-            `off` (default): none.
-        inputs: the modules whose calls are counted by the shapes of their arguments. `off` (default); or a list, separated by
-            commas, of `compiled` (what Torch-TensorRT compiles after this call) and `module:Class` (objects of a class that are
-            created after this call).
-        inputs_every: of the calls that `inputs` counts, one in this many is an event on the current span, and so is the first
-            of each shape. Default: 100.
+        detail: `stages`: a span for each stage of a compilation. `passes`: a span for each lowering pass, too. Default: `stages`.
+        build_phases: `on` or `off`: whether TensorRT's build phases are spans below the engine build. `auto`: only under
+            `torchspan run` and `torchspan demo`, with TensorRT-RTX. Default: `auto`.
+        heartbeat: Seconds between the `torchspan.progress` spans of a long compilation. The first comes after 2 s at the latest.
+            Not set: 2, 7, 17, 37 and 77 s after its start, then every 60 s. Values: 0 for none, or 0.1 to 86400 seconds. Default:
+            gaps of 5 to 60 s.
+        capture: Who gets the texts of messages and guards whole. `local`: the file that `torchspan run` makes, the terminal on
+            which it ends, and `torchspan.testing.capture()`. Exporters get what the table of messages lets through. `none`: no
+            one. `text`: exporters too, and paths of source files are absolute. Default: `local`.
+        events: What torchspan's events are, such as graph breaks and lines of TensorRT's log. `span`: events of spans. `log`: log
+            records with the ids of their spans; events of spans where no logger provider accepts them. The file of `torchspan
+            run` and `torchspan.testing.capture()` have them on spans in any case. Default: `span`.
+        propagation: `on`: the context is propagated into threads, pools and processes. `links`: the same, but the span that
+            started this process becomes a link instead of a parent. `off`: the context is not propagated. Default: `on`.
+        without_gpu: Run Torch-TensorRT's pipeline on a machine without a GPU. Default: `False`.
+        ready_after: `module:function`: the program is ready to serve once this function has returned; later compilations are
+            marked `torchspan.while_serving`. Values: module:function, of a module that the program imports. Default: when the
+            program calls `torchspan.mark_ready()`.
+        sample_other: With torchspan's sampler: the share of traces in which the program's own spans are kept. Values: a number
+            from 0 to 1. Default: `1`.
+        sample_execute: The share of engine runs outside every span that begin a trace. With another sampler than torchspan's, a
+            value above `0` leaves the decision to that sampler. Values: a number from 0 to 1. Default: `0`.
+        sample_execute_per_second: How many runs of one engine may be spans within a second, in addition to its first run and
+            failed runs. Values: a number above 0, at most 1000000. Default: `10`, none with a target.
+        sample_execute_target: With torchspan's sampler: how many engine runs per second are spans in a process, however many runs
+            there are. Values: a number above 0, at most 1000000. Default: no target.
+        ranks: The ranks of a distributed job that record torchspan's spans. Every rank records metrics. A process without a rank
+            records spans. Values: all, or ranks such as 0, 0-7 or 0,4-6. Default: `all`.
+        graph_runs: Runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of
+            engine runs. Default: `False`.
+        operators: Where PyTorch's operators are spans. `off`: only in blocks `with torchspan.operators()`. `sampled`: also below
+            runs of engines and compiled graphs, and observed functions, in traces that the sampler has kept. `on`: below each of
+            these that is recorded; runs that nothing surrounds are recorded as well, within their limits. Needs a library that
+            `python -m torchspan.native build` builds. Default: `off`.
+        gpu_time: `sampled`: runs of engines and compiled graphs that have a span also have their time on the device, between two
+            CUDA events on the program's stream. torchspan never waits for the device. Default: `off`.
+        layers: The engine whose layers TensorRT times in its next runs that are spans: its name, or `*` for each engine, and
+            after a colon the number of these runs (`*:50`; without it 20). TensorRT waits for the device at the end of each of
+            these runs. Values: off, or the name of an engine or *, and after a colon a number of runs from 1 to 10000 (*:50).
+            Default: `off`.
+        inputs: The modules whose calls are counted by the shapes of their arguments. `compiled`: the modules that Torch-TensorRT
+            compiles, or that the program loads, after instrumentation. `module:Class`: the objects of a class that are created
+            after instrumentation. Separate several by commas. Values: off, or compiled and module:Class, separated by commas, of
+            modules that the program imports. Default: `off`.
+        inputs_every: Of the calls that `inputs` counts, one in this many is an event on the current span, and so is the first of
+            each shape. Values: a whole number from 1 to 1000000000. Default: `100`.
 
     Raises:
         TypeError: for an argument that does not exist.
@@ -377,7 +370,7 @@ def instrument(
     """
     arguments = dict(locals())
     instrumentor = TorchspanInstrumentor()
-    instrumentor._enabling(instrumentor._start_for_program, arguments)
+    instrumentor._enabling(instrumentor._request, Origin.PROGRAM, arguments)
 
 
 def uninstrument() -> None:
@@ -421,8 +414,7 @@ def _flush(timeout: float) -> bool:
     arrivals, active, run = TorchspanInstrumentor._arrivals, TorchspanInstrumentor._active, current_run()
     if arrivals is None:
         return True
-    defaults = (trace.get_tracer_provider, _meter_provider, _logger_provider)
-    owners = [active.get(name) or default() for name, default in zip(_settings.PROVIDERS, defaults, strict=True)]
+    owners = [_provider(active, name) for name in _settings.PROVIDERS]
     return flushing.flush_all(arrivals.write_waiting, [*owners, *([] if run is None else run.own_providers())], timeout)
 
 
@@ -431,25 +423,28 @@ def tracer_provider() -> TracerProvider | None:
     instrumentor = TorchspanInstrumentor()
     if not instrumentor.is_instrumented_by_opentelemetry:
         return None
-    return instrumentor._active.get("tracer_provider") or trace.get_tracer_provider()
+    provider: TracerProvider = _provider(instrumentor._active, "tracer_provider")
+    return provider
 
 
-def _differences(active: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    """Which of the given arguments are not in use, as text."""
-    in_use = {name: active.get(name, value) for name, value in arguments.items()}
-    defaults = (trace.get_tracer_provider, _meter_provider, _logger_provider)
-    for name, default in zip(_settings.PROVIDERS, defaults, strict=True):
-        if name in in_use and in_use[name] is None:
-            in_use[name] = default()
-    return [
+def _provider(active: Mapping[str, Any], name: str) -> Any:
+    """The provider in use: the one that was given, or the global one of now."""
+    if active.get(name):
+        return active[name]
+    from opentelemetry import _logs, metrics
+
+    defaults = (trace.get_tracer_provider, metrics.get_meter_provider, _logs.get_logger_provider)
+    return dict(zip(_settings.PROVIDERS, defaults, strict=True))[name]()
+
+
+def _warn_of_differences(active: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Say which of the given arguments are not in use."""
+    in_use = {name: _provider(active, name) if name in _settings.PROVIDERS else active[name] for name in given}
+    different = [
         f"{name}={value!r} (in use: {_settings.describe(name, in_use[name])})"
-        for name, value in arguments.items()
+        for name, value in given.items()
         if value != in_use[name]
     ]
-
-
-def _warn_of_differences(active: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-    different = _differences(active, arguments)
     if different:
         logger.warning(
             "torchspan is already instrumented; ignoring %s. Call torchspan.uninstrument() first to change it.",
@@ -457,22 +452,25 @@ def _warn_of_differences(active: Mapping[str, Any], arguments: Mapping[str, Any]
         )
 
 
-def _caller(caller: FrameType) -> _Caller:
-    """Who calls `TorchspanInstrumentor.instrument`, by the modules on the stack."""
+def _caller(caller: FrameType) -> tuple[Origin, bool]:
+    """Who calls `TorchspanInstrumentor.instrument`, by the modules on the stack, and whether with the options of a file."""
     origin = Origin.PROGRAM
     is_file = _module(caller).startswith(CONFIGURATION)
     frame: FrameType | None = caller
     while frame is not None:
         module = _module(frame)
         if module == RUN:
-            return _Caller(Origin.RUN, is_file)
+            return Origin.RUN, is_file
         if module.startswith((LOADER, CONFIGURATION)):
             origin = Origin.LOADER
         frame = frame.f_back
-    return _Caller(origin, is_file)
+    return origin, is_file
 
 
 _NOT_INSTRUMENTED = "torchspan failed to instrument %s; continuing without tracing it."
+
+_BASE_CLASS = ("skip_dep_check", "raise_exception_on_conflict")
+"""Arguments of OpenTelemetry's `BaseInstrumentor`. torchspan depends on no version of a library."""
 
 LONGEST_S = 86_400
 """Most seconds for `flush`, a day: what waits longer is a mistake."""
@@ -484,13 +482,9 @@ _FLUSHING = ErrorBoundary("torchspan.flush() failed; what was recorded waits for
 
 def _is_refusal(error: Exception) -> bool:
     """Whether `instrument` refuses by `error` what it was called with."""
-    testing = sys.modules.get("torchspan.testing._stand_in_errors")
-    if isinstance(error, (ConfigurationError, *(() if testing is None else (testing.WithoutGpuError,)))):
-        return True
-    entry = error.__traceback__
-    while entry is not None and entry.tb_next is not None:
-        entry = entry.tb_next
-    return entry is not None and entry.tb_frame.f_code is _settings.refuse_unknown.__code__
+    from torchspan.testing._stand_in_errors import WithoutGpuError
+
+    return isinstance(error, (ConfigurationError, _settings.UnknownArgumentError, WithoutGpuError))
 
 
 def _report_not_enabled(error: Exception) -> None:
@@ -499,12 +493,6 @@ def _report_not_enabled(error: Exception) -> None:
         from torchspan._launched.run_report import NOT_ENABLED
 
         run.fail(f"{NOT_ENABLED}: {error!r}")
-
-
-def _without_gpu() -> None:
-    from torchspan import testing
-
-    testing.without_gpu()
 
 
 def _module(frame: FrameType) -> str:
@@ -525,20 +513,8 @@ def _is_disabled_by_file() -> bool:
     return _config_file.disables()
 
 
-def _meter_provider() -> MeterProvider:
-    from opentelemetry import metrics
-
-    return metrics.get_meter_provider()
-
-
-def _logger_provider() -> LoggerProvider:
-    from opentelemetry import _logs
-
-    return _logs.get_logger_provider()
-
-
 class _Arrivals:
-    """Hands libraries that arrive, in whichever order and thread, to the one bridge.
+    """Hands libraries and imports that arrive, in whichever order and thread, to the one bridge.
 
     No thread waits here for another one: it may be in an import, for whose end the other one waits. What it has to do is done by the
     thread that is at it already.
@@ -546,47 +522,19 @@ class _Arrivals:
 
     def __init__(self, settings: Settings, providers: Mapping[str, Any], run: RunProcess | None) -> None:
         self._bridge: Bridge | None = None
-        self._imports: list[Import] = []
-        """What was imported before there was a bridge."""
         self._run = run
+        self._is_needed = False
+        """Whether something has arrived for which there must be a bridge. Imports alone wait for that."""
         self._is_closed = False
-        self._due: deque[Callable[[], None]] = deque()
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._due: deque[tuple[str, Callable[[Bridge], object]]] = deque()
+        self._lock = renewed(self, "_lock", threading.Lock)
         self.times = FirstImports(IMPORTS, self.imported, LIBRARIES)
         self._how = (settings, *(providers[name] for name in _settings.PROVIDERS), run)
 
     def hook(self, library: str, late: bool) -> Undo:
         """Raises nothing: it would come out of the program's own import of the library."""
-        try:
-            self._load()
-            if self._run is not None:
-                self._run.load()
-        except Exception:
-            failed(_NOT_INSTRUMENTED, library)
-        else:
-            self._do(partial(self._hook, library, late))
+        self._hand_over(library, lambda bridge: bridge.hook(library, late=late), is_needed=True)
         return _nothing
-
-    def _do(self, action: Callable[[], None]) -> None:
-        self._due.append(action)
-        while self._due and self._lock.acquire(blocking=False):
-            try:
-                due = self._due.popleft() if self._due else _nothing  # a signal handler may have done it
-                due()
-            finally:
-                self._lock.release()
-
-    def _hook(self, library: str, late: bool) -> None:
-        if self._is_closed:
-            return
-        try:
-            bridge = self._bridge = self._bridge or self._make_bridge()
-            bridge.hook(library, late=late)
-            self._hand_over_imports(bridge)
-            if self._is_closed:  # a signal handler has closed it meanwhile
-                bridge.close()
-        except Exception:
-            failed(_NOT_INSTRUMENTED, library)
 
     def imported(self, ended: Import) -> None:
         """An import of a library has ended.
@@ -594,32 +542,51 @@ class _Arrivals:
         Without an observed library there is no bridge, unless the import failed, or `torchspan run` splits the time of a
         program that imports torch alone.
         """
-        needs_bridge = ended.has_failed or self._run is not None
-        if needs_bridge:
-            self._load()
-        self._do(partial(self._add_import, ended, needs_bridge))
+        is_needed = ended.has_failed or self._run is not None
+        self._hand_over(ended.name, lambda bridge: bridge.imports.add(ended), is_needed=is_needed)
 
-    def _add_import(self, ended: Import, needs_bridge: bool) -> None:
-        self._imports.append(ended)
-        if self._bridge is None and needs_bridge and not self._is_closed:
-            self._bridge = self._make_bridge()
-        if self._bridge is not None:
-            self._hand_over_imports(self._bridge)
+    def _hand_over(self, library: str, action: Callable[[Bridge], object], *, is_needed: bool) -> None:
+        try:
+            if is_needed:
+                self._load()
+        except Exception:
+            failed(_NOT_INSTRUMENTED, library)
+        else:
+            self._due.append((library, action))
+            self._is_needed = self._is_needed or is_needed
+            self._work()
 
     def _load(self) -> None:
         """Import what the bridge needs, outside the lock: another thread may wait for it inside an import."""
         with forks.uncut():
             from torchspan import _bridge  # noqa: F401
+        if self._run is not None:
+            self._run.load()
+
+    def _work(self) -> None:
+        """Do what is due. A thread that comes here meanwhile leaves what it brings, and so does a signal handler."""
+        while self._due and self._is_needed and self._lock.acquire(blocking=False):
+            try:
+                if self._due:
+                    self._do(*self._due.popleft())
+            finally:
+                self._lock.release()
+
+    def _do(self, library: str, action: Callable[[Bridge], object]) -> None:
+        try:
+            if not self._is_closed:
+                self._bridge = self._bridge or self._make_bridge()
+                action(self._bridge)
+            if self._is_closed and self._bridge is not None:
+                self._bridge.close()
+                self._bridge = None  # afterwards: a second call does what an interrupt left undone
+        except Exception:
+            failed(_NOT_INSTRUMENTED, library)
 
     def _make_bridge(self) -> Bridge:
         from torchspan._bridge import Bridge
 
         return Bridge(*self._how)
-
-    def _hand_over_imports(self, bridge: Bridge) -> None:
-        ended, self._imports = self._imports, []
-        for provider in ended:
-            bridge.imports.add(provider)
 
     def exports(self) -> list[Callable[[], object]]:
         """What exports the metrics and log records of torchspan; nothing where there are none."""
@@ -635,12 +602,8 @@ class _Arrivals:
     def close(self) -> None:
         """Undo the hooks of all libraries, at the latest when the thread that hooks one has done so."""
         self._is_closed = True
-        self._do(self._close)
-
-    def _close(self) -> None:
-        if self._bridge is not None:
-            self._bridge.close()
-            self._bridge = None  # afterwards: a second call does what an interrupt left undone
+        self._due.append(("torchspan", _nothing))
+        self._work()
 
 
 def resume(origin: int = Origin.LOADER, **settings: Any) -> None:
@@ -678,12 +641,12 @@ def _carry(settings: Settings, provider: Any, origin: Origin, others: Callable[[
         return [*callables, *others()]
 
     return propagation.install(
-        resume=partial(resume, int(origin), **settings._asdict()),
+        resume=partial(resume, int(origin), **settings),
         exports=exports,
         as_parent=settings.propagation != "links",
         run=run,
     )
 
 
-def _nothing() -> None:
+def _nothing(*_: object) -> None:
     pass

@@ -27,7 +27,7 @@ threads = [threading.Thread(target=request, args=(number,)) for number in range(
 """
 
 MAKING = """
-import gc, os, signal, sys, threading
+import sys, threading
 from opentelemetry import trace
 from torchspan._launched import process, provider
 
@@ -87,20 +87,6 @@ def test_no_span_waits_after_one_has_waited_without_success(program):
     below = program(MAKING + late).below_run()
 
     assert (below.out, [report.unready for report in below.reports]) == ("False\nFalse\n", [2])
-
-
-HANDLER = "signal.signal(signal.SIGUSR1, second)\nos.kill(os.getpid(), signal.SIGUSR1)\n"
-FINALIZER = "class Held:\n    def __del__(self):\n        second()\nHeld()\n"
-CALLBACK = "import weakref\nclass Held: pass\nweakref.finalize(Held(), second)\ngc.collect()\n"
-
-
-@pytest.mark.parametrize("interruption", [HANDLER, FINALIZER, CALLBACK], ids=["a handler", "__del__", "finalize"])
-def test_a_first_span_of_a_signal_handler_or_a_finalizer_does_not_wait(program, interruption):
-    """The program lets the provider be made only afterwards."""
-    below = program(f"{MAKING}process.LONGEST_WAIT_S = 60\n{interruption}may_end.set()\nfirst.join()").below_run()
-
-    assert (below.status, below.out, below.filed) == (0, "False\n", [("first", "torchspan.run")])
-    assert [report.unready for report in below.reports] == [1]
 
 
 def test_a_span_that_begins_inside_of_the_making_of_the_provider_does_not_wait(program):

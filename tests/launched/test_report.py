@@ -50,46 +50,58 @@ def test_a_report_that_cannot_be_written_is_not_a_failure(tmp_path):
     assert read_reports(gone) == read_reports(folder) == []
 
 
-def test_a_report_that_can_be_written_again_replaces_that_in_the_spare_file(tmp_path, monkeypatch):
+def test_a_process_that_can_open_nothing_later_still_reports(tmp_path, monkeypatch):
     folder = Folder(str(tmp_path))
     written = RunReport(folder=folder)
-    stop = written.write_until_exit(lambda: None)
-    with monkeypatch.context() as patch:
-        patch.setattr(Folder, "write", refused)
-        for written.ended in (1, 2):
-            written.write()
-    assert [report.ended for report in read_reports(folder)] == [2]
-    written.ended = 3
     written.write()
-    assert [report.ended for report in read_reports(folder)] == [3]
-    stop()
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "open", refused)
+        for written.errors in (["an error that is longer than the next"], ["another"]):
+            written.write()
+    assert read_reports(folder) == [written]
+
+
+def test_a_fork_has_a_file_of_its_own(tmp_path):
+    written = RunReport(folder=Folder(str(tmp_path)))
+    written.write()
+    in_child(written._write_in_child)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert len(read_reports(Folder(str(tmp_path)))) == 2
+
+
+def in_child(function):
+    pid = os.fork()
+    if pid == 0:
+        function()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def refused(*_arguments):
     raise OSError(24, "Too many open files")
 
 
-def is_spare_file(link, folder):
-    return os.path.realpath(link) == str(folder / f"{os.getpid()}.spare")
+def is_file_of_reports(link, folder):
+    return os.path.realpath(link) == str(folder / f"{os.getpid()}.json")
 
 
-def test_a_file_of_the_program_that_got_the_number_of_the_spare_file_is_left_alone(tmp_path, monkeypatch):
+def test_a_file_of_the_program_that_got_the_number_of_the_report_is_left_alone(tmp_path):
     written = RunReport(folder=Folder(str(tmp_path)))
-    stop = written.write_until_exit(lambda: None)
-    (number,) = [int(link.name) for link in Path("/proc/self/fd").iterdir() if is_spare_file(link, tmp_path)]
+    written.write()
+    (number,) = [int(link.name) for link in Path("/proc/self/fd").iterdir() if is_file_of_reports(link, tmp_path)]
     with open(tmp_path / "of the program", "w") as file:
         os.dup2(file.fileno(), number)
-    monkeypatch.setattr(Folder, "write", refused)
+    written.ended = 5
     written.write()
     assert (tmp_path / "of the program").read_text() == ""
+    assert [report.ended for report in read_reports(Folder(str(tmp_path)))] == [5]
     os.close(number)
-    stop()
 
 
 def test_files_that_are_not_reports_are_left_out(tmp_path):
     huge = f'{{"pid": 1e999, "libraries": {"9" * 5000}}}'
     for number, text in enumerate(["", "{", "[]", "{}", '{"pid": "x"}', '{"pid": 1, "libraries": 3}', huge]):
-        (tmp_path / f"{number}.json").write_text(text)
+        (tmp_path / f"{number}.json").write_text(f"{'0' * 32}\n{text}")
     (tmp_path / "9.json.new").write_text("half")
 
     assert read_reports(Folder(str(tmp_path))) == []

@@ -15,6 +15,7 @@ import generate_phase_page
 import generate_privacy_page
 import generate_semantic_conventions
 import generate_settings_page
+import generate_signature
 import pip_config_for_uv
 import what_is_missing
 from torchspan import _settings, cli, environment_variables, phase, semconv
@@ -43,6 +44,14 @@ def test_the_check_fails_for_a_document_that_is_not_current(tmp_path, monkeypatc
     assert "make docs" in capsys.readouterr().err
     assert generate_semantic_conventions.main([]) == 0
     assert generate_semantic_conventions.main(["--check"]) == 0
+
+
+def test_the_signature_of_instrument_is_what_the_rows_of_the_settings_say():
+    for file, text in (
+        (generate_signature.FUNCTION, generate_signature.function()),
+        (generate_signature.STUB, generate_signature.stub()),
+    ):
+        assert file.read_text(encoding="utf-8") == text, "write it with: make docs"
 
 
 def test_the_privacy_page_is_what_its_sources_say():

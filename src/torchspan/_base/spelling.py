@@ -15,6 +15,12 @@ def closest(name: str, names: Iterable[str]) -> str | None:
     return meant if mistakes <= max(1, len(meant) // LETTERS_PER_MISTAKE) else None
 
 
+def hint(name: str, names: Iterable[str]) -> str:
+    """What to write in place of a name that is none of the known ones, for a message."""
+    meant = closest(name, names)
+    return f"did you mean {meant!r}?" if meant else f"expected one of {', '.join(sorted(names))}"
+
+
 def _mistakes(a: str, b: str) -> int:
     """The number of letters added, left out, replaced or swapped with their neighbor (optimal string alignment distance)."""
     rows = [list(range(len(b) + 1))]

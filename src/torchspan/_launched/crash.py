@@ -44,8 +44,7 @@ def read_crash(folder: Folder, pid: int) -> Crash | None:
     if not starts:
         return None
     reason = _REASON.sub("", lines[starts[-1]]).strip()
-    frame = next(filter(_is_users, _frames(lines[starts[-1] :])), None)
-    return Crash(pid, reason, *frame[1:]) if frame else Crash(pid, reason)
+    return Crash(pid, reason, *next(_users_frames(lines[starts[-1] :]), (None, None, None)))
 
 
 def read_crashes(folder: Folder) -> list[Crash]:
@@ -81,15 +80,8 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 20
 
 
-class _Frame(NamedTuple):
-    path: str
-    file: str
-    line: int | None
-    function: str
-
-
-def _frames(lines: Iterable[str]) -> Iterator[_Frame]:
-    """The frames of the thread that crashed, innermost first."""
+def _users_frames(lines: Iterable[str]) -> Iterator[tuple[str, int | None, str]]:
+    """File, line and function of the user's frames in the thread that crashed, innermost first."""
     is_crashed = False
     for line in lines:
         match = _FRAME.fullmatch(line)
@@ -97,10 +89,11 @@ def _frames(lines: Iterable[str]) -> Iterator[_Frame]:
             is_crashed = True
         elif is_crashed and match is not None:
             path, number = match["path"].replace("\\", "/"), match["line"]
-            yield _Frame(path, PurePath(path).name, int(number) if number.isdecimal() else None, match["function"])
+            if _is_users(path):
+                yield PurePath(path).name, int(number) if number.isdecimal() else None, match["function"]
         elif is_crashed and not line.startswith("  "):
             return
 
 
-def _is_users(frame: _Frame) -> bool:
-    return not frame.path.startswith(_OWN) and _NOT_THE_USERS.search(frame.path) is None
+def _is_users(path: str) -> bool:
+    return not path.startswith(_OWN) and _NOT_THE_USERS.search(path) is None

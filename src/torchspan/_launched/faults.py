@@ -47,35 +47,23 @@ class _Catcher:
         self._folder = folder
         self._file: Descriptor | None = None
         self._originals = {name: getattr(faulthandler, name) for name in ("enable", "disable", "is_enabled")}
-        self._replacements: dict[str, Callable[..., Any]] = {}
+        self._replacements = {name: self._instead_of(name, original) for name, original in self._originals.items()}
 
     def begin(self) -> bool:
         """Enable it. Returns False if the file cannot be made."""
-        if not self._open():
-            return False
-        enable, disable, is_enabled = self._originals.values()
+        is_open = self._open()
+        if is_open:
+            vars(faulthandler).update(self._replacements)
+        return is_open
 
-        @functools.wraps(enable)
-        def enable_instead(*args: Any, **kwargs: Any) -> Any:
-            result = enable(*args, **kwargs)
-            self._leave()
-            return result
+    def _instead_of(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def instead(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            is_own = self._file is not None if name == "is_enabled" else self._leave()
+            return False if is_own and name != "enable" else result
 
-        @functools.wraps(disable)
-        def disable_instead() -> Any:
-            was_enabled = disable()
-            return False if self._leave() else was_enabled
-
-        @functools.wraps(is_enabled)
-        def is_enabled_instead() -> Any:
-            return self._file is None and is_enabled()
-
-        for name, replacement in zip(
-            self._originals, (enable_instead, disable_instead, is_enabled_instead), strict=True
-        ):
-            self._replacements[name] = replacement
-            setattr(faulthandler, name, replacement)
-        return True
+        return instead
 
     def begin_in_child(self) -> None:
         """In a forked child of a process in which it is enabled: continue in a file of the child's own."""

@@ -17,8 +17,6 @@ from opentelemetry.trace import ProxyTracer, Tracer, TracerProvider
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
 
-Undo = Callable[[], None]
-
 _TRACER = "_tracer"
 _CACHED = "_torchspan_tracer"
 
@@ -36,8 +34,8 @@ def meter_provider() -> MeterProvider | None:
     return None if type(provider).__module__.startswith("opentelemetry.metrics") else provider
 
 
-def on_provider(provider_set: Callable[[TracerProvider], None]) -> Undo:
-    """Call `provider_set` whenever the program has set the global tracer provider, on its thread. Returns the undo."""
+def on_provider(provider_set: Callable[[TracerProvider], object]) -> None:
+    """Call `provider_set` whenever the program has set the global tracer provider, on its thread, for the life of the process."""
     original = trace._set_tracer_provider
 
     def set_provider(provider: TracerProvider, *args: Any, **kwargs: Any) -> None:
@@ -48,19 +46,13 @@ def on_provider(provider_set: Callable[[TracerProvider], None]) -> Undo:
 
     vars(trace)["_set_tracer_provider"] = set_provider
 
-    def undo() -> None:
-        if trace._set_tracer_provider is set_provider:
-            vars(trace)["_set_tracer_provider"] = original
-
-    return undo
-
 
 def lend_tracers(
-    lend: Callable[[str, str | None, str | None, Any], Tracer | None], provider_seen: Callable[[TracerProvider], None]
-) -> Undo:
-    """While no provider is set, tracers that were obtained from the API use those of `lend`.
+    lend: Callable[[str, str | None, str | None, Any], Tracer | None], provider_seen: Callable[[TracerProvider], object]
+) -> None:
+    """While no provider is set, tracers that were obtained from the API use those of `lend`. Holds for the life of the process.
 
-    Returns the undo. Raises AttributeError if the API has no such tracers.
+    Raises AttributeError if the API has no such tracers.
 
     Args:
         lend: Takes the arguments of `get_tracer`. Called once for each tracer, and again while it returns None.
@@ -88,14 +80,7 @@ def lend_tracers(
             vars(self)[_CACHED] = lent
         return lent or programs(self)
 
-    replaced = property(tracer)
-    setattr(ProxyTracer, _TRACER, replaced)
-
-    def undo() -> None:
-        if vars(ProxyTracer)[_TRACER] is replaced:
-            setattr(ProxyTracer, _TRACER, original)
-
-    return undo
+    setattr(ProxyTracer, _TRACER, property(tracer))
 
 
 def give_exporters_own_random() -> None:

@@ -7,27 +7,24 @@ import contextlib
 import importlib
 import math
 import os
-import signal
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from opentelemetry.trace import NoOpTracer, ProxyTracerProvider, Tracer, TracerProvider
+from opentelemetry.trace import NoOpTracer, ProxyTracerProvider, SpanContext, Tracer, TracerProvider
 
 from torchspan._base import forks
 from torchspan._base.errors import Pause
 from torchspan._base.exits import NOT_TAKEN, Patience
 from torchspan._base.thread_starts import start_thread
 from torchspan._launched import private_api as otel_private
+from torchspan._launched.own_spans import traceparent
 from torchspan._launched.run_report import NO_SDK, NOT_APPLIED, RunReport
 from torchspan._launched.run_settings import RunSettings
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from opentelemetry.sdk.metrics import MeterProvider
 
     from torchspan._files.folders import Folder
@@ -49,45 +46,42 @@ class Ends:
 
     def add(self, end: Callable[[], object]) -> None:
         """Call `end` in `within`."""
-        self._waiting.append(_End(end))
+        self._waiting.append(_started(end))
 
     def within(self, limit_s: float) -> list[Callable[[], object]]:
         """Call all of them now. Returns when they are done or `limit_s` seconds have passed: those that are not done."""
         deadline = time.monotonic() + limit_s
         waiting, self._waiting = self._waiting, []
-        for thread in waiting:
-            thread.begin()
-        return [thread.end for thread in waiting if not thread.is_done_by(deadline)]
+        begun = [here for each in waiting if (here := _in_this_process(each))]
+        for _, due, _, _ in begun:
+            due.set()
+        return [end for end, _, done, _ in begun if not done.wait(max(deadline - time.monotonic(), 0))]
 
 
-class _End:
-    def __init__(self, end: Callable[[], object]) -> None:
-        self.end = end
-        self._due, self._done = threading.Event(), threading.Event()
-        self._pid = os.getpid()
-        self._start()
+_End = tuple[Callable[[], object], threading.Event, threading.Event, int]
+"""What is called, when it is due, when it is done, and the process of its thread."""
 
-    def _start(self) -> None:
-        start_thread("torchspan end", self._run, self._due, self._done)
 
-    def _run(self, due: threading.Event, done: threading.Event) -> None:
-        due.wait()
-        try:
-            self.end()
-        finally:
-            done.set()
+def _started(end: Callable[[], object]) -> _End:
+    due, done = threading.Event(), threading.Event()
+    start_thread("torchspan end", _end, end, due, done)
+    return end, due, done, os.getpid()
 
-    def begin(self) -> None:
-        if self._pid != os.getpid():  # the thread is the parent's
-            self._due, self._done = threading.Event(), threading.Event()
-            try:
-                self._start()
-            except RuntimeError:
-                self._done.set()
-        self._due.set()
 
-    def is_done_by(self, deadline: float) -> bool:
-        return self._done.wait(max(deadline - time.monotonic(), 0))
+def _in_this_process(waiting: _End) -> _End | None:
+    """The same; after a fork with a thread of its own, and None where Python starts none any more."""
+    end, _, _, pid = waiting
+    with contextlib.suppress(RuntimeError):
+        return waiting if pid == os.getpid() else _started(end)
+    return None
+
+
+def _end(end: Callable[[], object], due: threading.Event, done: threading.Event) -> None:
+    due.wait()
+    try:
+        end()
+    finally:
+        done.set()
 
 
 # ------------------------------------------------------------------------------------------------------------------
@@ -100,8 +94,6 @@ LONGEST_WAIT_S = 1.0
 """How long a thread's first span waits for another thread that makes the provider."""
 GAVE_UP = "gave-up"
 """The file in the folder for reports that says when a process of the run last gave up waiting for exporters."""
-
-Undo = Callable[[], None]
 
 
 class RunProcess:
@@ -136,9 +128,8 @@ class RunProcess:
         self.patience = Patience(settings.exit_s * WAITING, self._last_gave_up, self._note_gave_up)
         self._meters: MeterProvider | None = None
         self._names_metrics = _names_exporters("OTEL_METRICS_EXPORTER")
-        self._known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
-        self._last: tuple[TracerProvider | None, object] = (None, None)
-        self._undo: list[Undo] = []
+        self._known: dict[int, tuple[TracerProvider, object, bool]] = {}
+        """By identity, a provider of the program, the provider behind it at that time, and whether it takes the file."""
         self.is_alone = False
         """Whether torchspan is enabled by `run` alone: not by the program, nor by `opentelemetry-instrument`."""
 
@@ -146,20 +137,15 @@ class RunProcess:
         """Follow the program's providers and tracers, and report until the process ends."""
         self.report.sdk_disabled = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
         try:
-            self._undo.append(otel_private.on_provider(self.attach_global))
-            self._undo.append(otel_private.lend_tracers(self._lend, self.attach_global))
+            otel_private.on_provider(self.use)
+            otel_private.lend_tracers(self._lend, self.use)
         except AttributeError as error:
             self.fail(f"this version of OpenTelemetry's API is not supported: {error}")
         provider = otel_private.tracer_provider()
         if provider is not None:  # `opentelemetry-instrument` inside `run` has set it before
-            self.attach_global(provider)
+            self.use(provider)
         forks.in_each_child(self._after_fork)
-        self._undo.append(self.report.write_until_exit(self.end))
-
-    def close(self) -> None:
-        """Restore everything. What has been attached to providers stays."""
-        while self._undo:
-            self._undo.pop()()
+        self.report.write_until_exit(self.end)
 
     def fail(self, text: str) -> None:
         """Add a text to the errors of the report, unless it is one of them."""
@@ -174,33 +160,43 @@ class RunProcess:
         """
         return not self.is_alone or otel_private.tracer_provider() is None
 
+    def text_for_child(self, span: SpanContext) -> str:
+        """The value of TORCHSPAN_RUN for a program that is started in this span."""
+        return self.settings._replace(span=traceparent(span)).to_text()
+
+    def write_report(self) -> None:
+        """Write the report as it is now."""
+        self.report.write()
+
     # --- providers of the program -----------------------------------------------------------------------------
-    def attach_global(self, provider: TracerProvider) -> None:
-        """The program has set its provider: add the file to it."""
-        last, inner = self._last
-        if provider is not last or _behind(provider) is not inner:
-            self._last = (provider, _behind(provider))
-            self.report.provider = "program" if self.attach(provider) else "foreign"
+    def use(self, provider: TracerProvider) -> bool:
+        """The program has set this provider, or given it to torchspan. Returns False if it takes no processor."""
+        takes = self.attach(provider)
+        self.report.provider = "program" if takes else "foreign"
+        return takes
 
     def attach(self, provider: TracerProvider) -> bool:
         """Add the file to a provider of the program, once. Returns False if the provider takes no processor."""
-        with self._lock:
-            with contextlib.suppress(TypeError):  # one that cannot be referenced weakly
-                own = self._known.get(provider)
-                if own is not None and own.behind is _behind(provider):
-                    return own.takes
-            add = getattr(provider, "add_span_processor", None)
-            file = self._file_processor() if callable(add) else None
-            taken = False
-            if callable(add) and file is not None:
-                try:
-                    add(file)
-                    taken = True
-                except Exception as error:
-                    self.fail(f"the program's {type(provider).__name__} refused the span processor: {error!r}")
-            with contextlib.suppress(TypeError):
-                self._known[provider] = _Known(taken, _behind(provider))
-            return taken
+        key, behind = id(provider), _behind(provider)
+        known = self._known.get(key)  # this is called at each span
+        if known is None or known[1] is not behind:
+            with self._lock:
+                known = self._known.get(key)
+                if known is None or known[1] is not behind:
+                    self._known[key] = known = (provider, behind, self._add_file(provider))
+        return known[2]
+
+    def _add_file(self, provider: TracerProvider) -> bool:
+        add = getattr(provider, "add_span_processor", None)
+        file = self._file_processor() if callable(add) else None
+        if add is None or file is None:
+            return False
+        try:
+            add(file)
+        except Exception as error:
+            self.fail(f"the program's {type(provider).__name__} refused the span processor: {error!r}")
+            return False
+        return True
 
     def tracer(self, provider: TracerProvider, name: str, version: str, schema_url: str) -> Tracer:
         """The tracer of torchspan's spans for `provider`, which is the program's or the API's proxy for none.
@@ -212,14 +208,7 @@ class RunProcess:
             if self._own_tracer is None:  # this is called at each span
                 self._own_tracer = self._lend(name, version, schema_url, None)
             return self._own_tracer or NoOpTracer()
-        if provider is otel_private.tracer_provider():
-            self.attach_global(provider)
-        elif self.attach(provider):
-            self.report.provider = "program"
-        if self.attach(provider):
-            return provider.get_tracer(name, version, schema_url)
-        self.report.provider = "foreign"
-        return NoOpTracer()
+        return provider.get_tracer(name, version, schema_url) if self.use(provider) else NoOpTracer()
 
     def _file_processor(self) -> RunFileProcessor | None:
         if self._file is None:
@@ -271,8 +260,9 @@ class RunProcess:
         """Returns None if it cannot be made, and for spans that begin while it is made and that may not wait for it.
 
         Other threads wait, but not a thread that makes it: there, this is called by a signal handler, by a finalizer, or by what
-        is called to make it. A failure may pass, such as a lack of memory or of file descriptors. So it is tried again at a span
-        after a pause.
+        is called to make it. Such an interruption of another thread waits as well, although what it has interrupted may be what the
+        making needs: the wait ends, and is the last. A failure may pass, such as a lack of memory or of file descriptors. So it is
+        tried again at a span after a pause.
         """
         thread = threading.get_ident()
         if thread in self._makers:
@@ -287,7 +277,7 @@ class RunProcess:
         try:
             self._makers.add(thread)
             self._import()
-            limit_s = 0 if self._is_late or _is_interruption() else LONGEST_WAIT_S
+            limit_s = 0 if self._is_late else LONGEST_WAIT_S
             if self._turn.acquire(timeout=limit_s):
                 try:
                     if self._own is None and self._pause.is_over():
@@ -389,28 +379,9 @@ class RunProcess:
             self.report.folder.write(GAVE_UP, str(now).encode())  # type: ignore[union-attr]
 
 
-class _Known(NamedTuple):
-    """A provider of the program: whether it takes the file, and the provider behind it at that time."""
-
-    takes: bool
-    behind: object
-
-
 def _behind(provider: Any) -> object:
     """The provider behind a proxy. logfire's proxy has a new one after each `configure`."""
     return getattr(provider, "provider", None)
-
-
-def _is_interruption() -> bool:
-    """Whether a signal handler or a finalizer calls this. It may have interrupted something for which the other threads wait."""
-    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
-    handlers.add(weakref.finalize.__call__.__code__)
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if frame.f_code in handlers or frame.f_code.co_name == "__del__":
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _names_exporters(variable: str) -> bool:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How an instrumented process reports to `torchspan run` what it saw, so that `run` can give the reason for an empty run.
 
-There is one file `<pid>.json` for each process in the folder `RunSettings.reports`. Each process reaches the folder through a
-descriptor that it keeps from its start. If others put something in place of the folder, that is neither read nor written. Standard
+There is one file `<pid>.json` for each process in the folder `RunSettings.reports`. A process opens it at its start, or when it is forked, and
+keeps it open: later it may have no descriptor left, or run as another user. Each process reaches the folder through a descriptor that it keeps from its start. If others put something in place of the folder, that is neither read nor written. Standard
 library only: the writing side runs in every process below `torchspan run`.
 """
 
@@ -24,17 +24,14 @@ from typing import Any, NamedTuple
 from torchspan import _config_file
 from torchspan._base.forks import in_each_child
 from torchspan._files.folders import Folder
-from torchspan._files.opening import Descriptor, check_size, system, write_some
+from torchspan._files.opening import Descriptor, check_size, system
 from torchspan._launched.run_settings import parse_traceparent
 
 SDK_DISABLED = "OTEL_SDK_DISABLED=true disables OpenTelemetry"
 DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS disables torchspan"
 DISABLED_BY_FILE = f"the file of {_config_file.VARIABLE} disables torchspan (enabled: false in {_config_file.PLACE})"
 SUFFIX = ".json"
-"""Of a report; its stem is the process id."""
-
-SPARE_SUFFIX = ".spare"
-"""Of a file that is opened at the start, for reports of a process that can open none later, and of its forks."""
+"""Of a file of reports; its stem is the process that made it."""
 
 LARGEST = 1 << 20
 """The most bytes that are read of a report."""
@@ -128,12 +125,12 @@ class RunReport:
     lacks_driver: bool = False
     folder: Folder | None = field(default=None, repr=False, compare=False)
     complete: Callable[[RunReport], None] | None = None
-    _spare: Descriptor | None = field(default=None, init=False, repr=False, compare=False)
+    _file: Descriptor | None = field(default=None, init=False, repr=False, compare=False)
     _earlier: RunCounts = field(default=RunCounts(), init=False, repr=False, compare=False)
     _earlier_paused: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
 
-    def write_until_exit(self, end: Callable[[], object]) -> Callable[[], None]:
-        """Write now, when the process ends, and in every forked child. The returned function stops that.
+    def write_until_exit(self, end: Callable[[], object]) -> None:
+        """Write now, when the process ends, and in every forked child.
 
         Args:
             end: Called when the process ends, before the report is written.
@@ -145,12 +142,9 @@ class RunReport:
             self.lacks_driver = _is_for_want_of_a_driver(getattr(sys, "last_value", None))
             self.write()
 
-        with contextlib.suppress(OSError):
-            self._spare = None if self.folder is None else _spare(self.folder)
         self.write()
         atexit.register(at_exit)
         in_each_child(self._write_in_child)
-        return lambda: atexit.unregister(at_exit)
 
     def count(self, now: RunCounts) -> None:
         """Report what has been counted since `counted_elsewhere`, in addition to what was counted before."""
@@ -189,12 +183,15 @@ class RunReport:
         self._earlier_paused.subtract(self.paused)
         self.undelivered, self.paused, self.file_errors = {}, {}, []
         self.ended, self.has_unsampled, self.unready, self.is_final = 0, False, 0, False
+        parents, self._file = self._file, None
+        if parents is not None:
+            parents.close()  # before: there may be no other descriptor left
         self._save()
 
     def write(self) -> None:
-        """Replace this process's file as a whole. Raises nothing, because a report must never cause a failure.
+        """Write the report as it is now. Raises nothing, because a report must never cause a failure.
 
-        In a forked child the report is written under the child's process id.
+        In a forked child it is that of the child.
         """
         self._complete()
         self._save()
@@ -206,53 +203,47 @@ class RunReport:
 
     def _save(self) -> None:
         self.pid = system.getpid()
-        values = {name: getattr(self, name) for name in _WRITTEN}
         if self.folder is None:
             return
         with contextlib.suppress(OSError, TypeError, ValueError, RuntimeError):
-            content = json.dumps(values).encode()
-            try:
-                self.folder.write(f"{self.pid}{SUFFIX}", content)
-            except OSError:  # no descriptor is left, or the process runs as another user now
-                if self._spare is not None and (status := self._spare.status()) is not None:
-                    check_size(status.st_size + len(content) + 1)
-                    write_some(self._spare.number, memoryview(content + b"\n"))
+            line = json.dumps({name: getattr(self, name) for name in _WRITTEN}).encode() + b"\n"
+            if self._file is None or self._file.status() is None:  # the program may have closed it
+                self._file = _opened(self.folder)
+            check_size(_START + len(line))
+            system.pwrite(self._file.number, line, _START)
+            system.ftruncate(self._file.number, _START + len(line))
 
 
 _WRITTEN = [
     attribute.name
     for attribute in dataclasses.fields(RunReport)
-    if attribute.name not in ("folder", "complete", "_spare", "_earlier", "_earlier_paused")
+    if attribute.name not in ("folder", "complete", "_file", "_earlier", "_earlier_paused")
 ]
 
 
-def _spare(folder: Folder) -> Descriptor:
-    """A file in the folder that stays open. Its first line is random, so that it is recognized where its path leads nowhere.
+_START = 33
+"""Bytes before the report: a line of random digits. By it the file is recognized where its path leads nowhere."""
 
-    Raises OSError if it cannot be made.
-    """
-    start, name = os.urandom(16).hex().encode() + b"\n", f"{system.getpid()}{SPARE_SUFFIX}"
-    check_size(len(start))
-    opened = folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC)
-    spare = Descriptor(opened, os.path.join(folder.path, name), (start, 0))  # noqa: PTH118 - as in `Folder`
-    write_some(spare.number, memoryview(start))
-    return spare
+
+def _opened(folder: Folder) -> Descriptor:
+    """The file for the report of this process. Raises OSError if it cannot be made."""
+    mark, name = os.urandom(16).hex().encode() + b"\n", f"{system.getpid()}{SUFFIX}"
+    check_size(_START)
+    opened = folder.open(name, os.O_RDWR | os.O_CREAT)
+    file = Descriptor(opened, os.path.join(folder.path, name), (mark, 0))  # noqa: PTH118 - as in `Folder`
+    system.pwrite(file.number, mark, 0)
+    return file
 
 
 def read_reports(folder: Folder) -> list[RunReport]:
-    """The reports in a folder, by process id, of each process the last one. A file that is not a report is left out."""
-    reports: dict[int, RunReport] = {}
+    """The reports in a folder, by process id. A file that is not a report is left out."""
+    reports = []
     with contextlib.suppress(OSError):
         for name in folder.names():
-            if name.endswith((SUFFIX, SPARE_SUFFIX)):
-                with contextlib.suppress(OSError):
-                    for line in folder.read(name, LARGEST).splitlines():
-                        with contextlib.suppress(LookupError, ValueError, TypeError, RecursionError):
-                            report = _report(json.loads(line))
-                            reports[report.pid] = max(
-                                reports.get(report.pid, report), report, key=lambda each: (each.is_final, each.ended)
-                            )
-    return sorted(reports.values(), key=lambda report: report.pid)
+            if name.endswith(SUFFIX):
+                with contextlib.suppress(OSError, LookupError, ValueError, TypeError, RecursionError):
+                    reports.append(_report(json.loads(folder.read(name, LARGEST).splitlines()[1])))
+    return sorted(reports, key=lambda report: report.pid)
 
 
 class Missing(NamedTuple):

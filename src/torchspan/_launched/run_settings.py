@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from torchspan.environment_variables import TORCHSPAN_RUN
@@ -52,15 +52,7 @@ class RunSettings(NamedTuple):
 
         try:
             values = json.loads(text)
-            return cls(
-                id=str(values["id"]),
-                file=_path(values["file"]),
-                reports=_path(values["reports"]),
-                span=str(values["span"]),
-                started_ns=int(values["started_ns"]),
-                exit_s=_seconds(values["exit_s"]),
-                inputs=tuple(str(path) for path in values["inputs"]),
-            )
+            return cls(*(read(values[name]) for name, read in zip(cls._fields, _READ, strict=True)))
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return None
 
@@ -69,6 +61,10 @@ class RunSettings(NamedTuple):
         import json
 
         return json.dumps(self._asdict(), separators=(",", ":"))
+
+
+def _paths(values: Iterable[object]) -> tuple[str, ...]:
+    return tuple(map(str, values))
 
 
 def _path(value: object) -> str:
@@ -84,6 +80,10 @@ def _seconds(value: Any) -> float:
     if not 0 <= seconds < float("inf"):
         raise ValueError(value)
     return seconds
+
+
+_READ: tuple[Callable[[Any], Any], ...] = (str, _path, _path, str, int, _seconds, _paths)
+"""What makes each field of `RunSettings` of its value in JSON. Any error means that the text is none of settings."""
 
 
 def parse_traceparent(text: str | None) -> tuple[int, int, int] | None:

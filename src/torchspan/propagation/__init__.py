@@ -32,7 +32,7 @@ from torchspan._context import threads
 from torchspan.propagation._context import CONSEQUENCE, CurrentContext
 
 if TYPE_CHECKING:
-    from torchspan._launched.process import RunProcess
+    from torchspan.propagation._below_run import BelowRun
 
 __all__ = ["install"]
 
@@ -58,7 +58,7 @@ def install(
     resume: Callable[[], None],
     exports: Callable[[], Sequence[Callable[[], object]]],
     as_parent: bool = True,
-    run: RunProcess | None = None,
+    run: BelowRun | None = None,
 ) -> Undo:
     """Propagate from now on, and adopt the context that this process was started with. Returns the undo.
 
@@ -103,7 +103,7 @@ def install(
     return stop
 
 
-def _replace_popen(boundary: ErrorBoundary, run: RunProcess, module: ModuleType) -> Undo:
+def _replace_popen(boundary: ErrorBoundary, run: BelowRun, module: ModuleType) -> Undo:
     def popen(original: Function) -> Function:
         def start(*args: Any, **kwargs: Any) -> None:
             in_context = boundary.attempt(load) if boundary.is_open and context_api.get_current() else None

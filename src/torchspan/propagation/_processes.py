@@ -43,7 +43,7 @@ with contextlib.suppress(ImportError):  # Windows, which has no fork
     from fcntl import ioctl
     from termios import FIONREAD
 if TYPE_CHECKING:
-    from torchspan._launched.process import RunProcess
+    from torchspan.propagation._below_run import BelowRun
 
 # --- whether the span that started a process is over ----------------------------------------------------------------
 # It is over when the pipe has a byte, which no process reads. Forked processes inherit the pipe, and spawned ones receive the end for
@@ -193,7 +193,7 @@ def install(
     carries: Callable[[], bool],
     *,
     as_parent: bool,
-    run: RunProcess | None,
+    run: BelowRun | None,
 ) -> Undo:
     """Propagate into processes that are started as a `multiprocessing.process.BaseProcess`. See `torchspan.propagation.install`."""
     patches, ends = Patches(), SpanEnds()
@@ -247,7 +247,7 @@ def _same_interpreter() -> bool:
 
 
 def _bootstrap(
-    boundary: ErrorBoundary, exports: Callable[[], Sequence[Export]], run: RunProcess | None, original: Function
+    boundary: ErrorBoundary, exports: Callable[[], Sequence[Export]], run: BelowRun | None, original: Function
 ) -> Function:
     """The replacement of `_bootstrap`, which runs in the started process around everything that `multiprocessing` does there."""
 
@@ -268,7 +268,7 @@ def _bootstrap(
     return bootstrap
 
 
-def _export_within_limit(exports: Callable[[], Sequence[Export]], run: RunProcess | None) -> None:
+def _export_within_limit(exports: Callable[[], Sequence[Export]], run: BelowRun | None) -> None:
     """Export at the end of a process. `multiprocessing` ends forked processes without exit handlers, so nothing else would.
 
     It runs in a thread, because an exporter without a collector may take minutes. If there is nothing to export, no thread is started.
@@ -291,7 +291,7 @@ def _export_within_limit(exports: Callable[[], Sequence[Export]], run: RunProces
             say = logger.warning if run is None else run.fail
             say(NOT_TAKEN)
     if run is not None:
-        run.report.write()
+        run.write_report()
 
 
 def _unpickled(carrier: dict[str, str], liveness: Liveness | None, resume: bytes, as_parent: bool) -> ProcessPayload:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from torchspan import _settings
 from torchspan._base.logs import Log
-from torchspan._base.spelling import closest
+from torchspan._base.spelling import hint
 from torchspan._sampling.rules import SETTING, Instrumented, SamplingRules
 
 VARIABLE = "OTEL_TRACES_SAMPLER_ARG"
@@ -80,9 +80,7 @@ def parsed(text: str | None) -> Iterator[tuple[str, float] | str]:
 def _number(name: str, value: str) -> float:
     kind = _KINDS.get(name)
     if kind is None:
-        meant = closest(name[:SHOWN], _KINDS)
-        hint = f"did you mean {meant!r}?" if meant else f"expected one of {', '.join(sorted(_KINDS))}"
-        raise ValueError(f"there is no rule {name[:SHOWN]!r} ({hint})")
+        raise ValueError(f"there is no rule {name[:SHOWN]!r} ({hint(name[:SHOWN], _KINDS)})")
     try:
         return float(kind.parse(value))
     except ValueError:

@@ -23,10 +23,15 @@ fixture `torchspan_trace` and the option `--torchspan-without-gpu`.
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from torchspan.testing import _switch
-from torchspan.testing._assertions import assert_all_in_tensorrt, assert_no_graph_breaks, assert_no_recompiles
-from torchspan.testing._capture import CapturedTrace, capture
 from torchspan.testing._stand_in_errors import NeedsGpuError, TooLateError, WithoutGpuError
+
+if TYPE_CHECKING:
+    from torchspan.testing._assertions import assert_all_in_tensorrt, assert_no_graph_breaks, assert_no_recompiles
+    from torchspan.testing._capture import CapturedTrace, capture
 
 __all__ = [
     "CapturedTrace",
@@ -72,3 +77,23 @@ def without_gpu() -> None:
 def is_without_gpu() -> bool:
     """Return whether `without_gpu()` was called in this process."""
     return _switch.is_on()
+
+
+_LATER = {
+    "CapturedTrace": "_capture",
+    "assert_all_in_tensorrt": "_assertions",
+    "assert_no_graph_breaks": "_assertions",
+    "assert_no_recompiles": "_assertions",
+    "capture": "_capture",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A name of `_LATER`, imported at its first use: it reads traces, and a program that runs without a GPU reads none."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,47 +9,19 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from torchspan._files import withheld
 from torchspan.answers import Report
 from torchspan.traces import Trace, read
 
 if TYPE_CHECKING:
-    from opentelemetry._logs import LoggerProvider
-    from opentelemetry.metrics import MeterProvider
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from typing_extensions import Unpack
 
-
-# --- arguments that `capture()` passes on ---------------------------------------------------------------------------
-class InstrumentSettings(TypedDict, total=False):
-    """Every argument of `torchspan.instrument` except `tracer_provider`, with its type there (tests compare them)."""
-
-    meter_provider: MeterProvider | None
-    logger_provider: LoggerProvider | None
-    detail: Literal["stages", "passes"] | None
-    build_phases: Literal["auto", "on", "off"] | None
-    heartbeat: float | None
-    capture: Literal["local", "none", "text"] | None
-    events: Literal["span", "log"] | None
-    propagation: Literal["on", "links", "off"] | None
-    without_gpu: bool | None
-    ready_after: str | None
-    sample_other: float | None
-    sample_execute: float | None
-    sample_execute_per_second: float | None
-    sample_execute_target: float | None
-    ranks: str | int | None
-    graph_runs: bool | None
-    operators: Literal["off", "sampled", "on"] | None
-    gpu_time: Literal["off", "sampled"] | None
-    layers: str | None
-    inputs: str | None
-    inputs_every: int | None
+    from torchspan._settings.arguments import InstrumentSettings
 
 
-# ------------------------------------------------------------------------------------------------------------------
 _Ended: TypeAlias = "tuple[ReadableSpan, Mapping[str, Any], Sequence[withheld.WithheldEvent]]"
 """A span that has ended, with the whole texts that belong to it, and its events that are log records."""
 

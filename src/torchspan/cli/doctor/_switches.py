@@ -10,10 +10,8 @@ from torchspan import _config_file
 from torchspan._base.spelling import closest
 from torchspan._settings import (
     LONGEST_NAME,
-    PREFIX,
     SETTINGS,
     Resolved,
-    Setting,
     Source,
     describe,
     resolved,
@@ -34,14 +32,12 @@ _BUILT_IN = ("", "always_on", _DEFAULT_SAMPLER, *_DROPPING)
 def settings(context: Context) -> Iterator[Check]:
     """Each setting as a program gets it that gives no argument: option of the file, variable, default."""
     for row in resolved({}, file=context.options, environment=context.environment):
-        if isinstance(row.setting, Setting):
-            # As text where JSON has no such value.
-            plain = row.value if isinstance(row.value, (bool, int, float, str, type(None))) else str(row.value)
-            yield _check(row, row.setting.name, describe(row.setting.name, row.value), plain)
+        yield _check(row, row.setting.name, describe(row.setting.name, row.value), row.value)
     for row in resolved_variables(context.environment):
         # As text: permissions are octal digits.
-        value = context.variable(row.setting.variable) if row.source is Source.VARIABLE else row.setting.default
-        yield _check(row, row.setting.variable.removeprefix(PREFIX).lower(), value or "not set", value or None)
+        default = row.setting.default if row.setting.default_text is None else row.setting.default_text
+        value = context.variable(row.setting.variable) if row.source is Source.VARIABLE else str(default)
+        yield _check(row, row.setting.name, value or "not set", value or None)
 
 
 def _check(row: Resolved, name: str, text: str, value: Any) -> Check:
