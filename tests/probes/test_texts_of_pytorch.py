@@ -182,9 +182,11 @@ def test_of_the_text_of_a_break_type_explanation_and_hints_are_read():
 
 
 def test_a_frame_that_runs_eagerly_says_why_and_where():
-    metrics = dict(
-        fail_reason="Data-dependent branching", fail_user_frame_filename="model.py", fail_user_frame_lineno=7
-    )
+    metrics = {
+        "fail_reason": "Data-dependent branching",
+        "fail_user_frame_filename": "model.py",
+        "fail_user_frame_lineno": 7,
+    }
     skip = type("SkipFrame", (Exception,), {"__module__": "torch._dynamo.exc"})
     ending = frames.Ending(metrics=metrics, error=skip(), swallowed=None, is_whole=False, suppresses_errors=False)
     assert ending.left_to_python().facts == {
