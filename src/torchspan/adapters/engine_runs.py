@@ -46,8 +46,8 @@ from torchspan import _dynamo_safety
 from torchspan._base.reading import entries
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.wrap import WrapperFactory, is_called_by, outside
-from torchspan.adapters.run_events import RunCall, RunEvent, RunEvents
-from torchspan.engine import Decision, Decisions, RunTally, Verdict
+from torchspan.adapters.run_events import RunCall, RunEvents
+from torchspan.engine import Decision, Decisions, Event, RunTally, Verdict
 from torchspan.engine.run_sampling import Roots
 from torchspan.engine.run_times import RunTimes
 from torchspan.engine.runs import PASS
@@ -90,7 +90,7 @@ class _BegunRun(NamedTuple):
     """
 
     call: RunCall
-    event: RunEvent | None
+    event: Event | None
     tally: RunTally | None = None
     start_s: float = 0.0
 
@@ -245,7 +245,7 @@ class EngineRuns:
             return None if event is None else _BegunRun(call, event)
         return _BegunRun(call, event, decision.tally, perf_counter())
 
-    def _event_for_callbacks(self, call: RunCall) -> RunEvent | None:
+    def _event_for_callbacks(self, call: RunCall) -> Event | None:
         countdown = self._callbacks.countdown
         for _ in (None,) if countdown is None else countdown.passes:  # at most once: one run passes
             return None
@@ -258,7 +258,7 @@ class EngineRuns:
                 self._ended(begun.tally, begun.call, duration_s, error)
         finally:
             if begun.event is not None:
-                self._events.end(begun.event, result, error)
+                self._events.end(begun.call, begun.event, result, error)
 
     def _remember(self, states: dict[int, _InState], runner: Any, decision: Decision) -> None:
         tally = decision.tally

@@ -29,13 +29,6 @@ class RunCall(NamedTuple):
     kwargs: dict[str, Any]
 
 
-class RunEvent(NamedTuple):
-    """A run that has begun, and its event."""
-
-    call: RunCall
-    event: Event
-
-
 class RunEvents:
     """Makes runs of one observed function events."""
 
@@ -49,22 +42,19 @@ class RunEvents:
         self._shapes = ByIdentity[list[str]]()
         """Engine -> the input shapes of its last recorded run."""
 
-    def begin(self, call: RunCall, decision: Decision) -> RunEvent | None:
+    def begin(self, call: RunCall, decision: Decision) -> Event | None:
         """Begin a run that is an event."""
         observed = ObservedRun(self._function, call.args, call.kwargs, call.runner, call.inputs)
-        event = self._open(call, observed, is_first=decision.is_first, pick=decision.pick)
-        return None if event is None else RunEvent(call, event)
+        return self._open(call, observed, is_first=decision.is_first, pick=decision.pick)
 
-    def begin_for_callbacks(self, call: RunCall) -> RunEvent | None:
+    def begin_for_callbacks(self, call: RunCall) -> Event | None:
         """Begin a run that is an event for user callbacks alone, if one of them wants it."""
-        event = self._open(call, self._observed(call), audience=Audience.USERS)
-        return None if event is None else RunEvent(call, event)
+        return self._open(call, self._observed(call), audience=Audience.USERS)
 
-    def end(self, begun: RunEvent, result: Any, error: BaseException | None = None) -> None:
+    def end(self, call: RunCall, event: Event, result: Any, error: BaseException | None = None) -> None:
         """The run has returned, or raised the error."""
-        event = begun.event
-        call = Call(None, begun.call.args, begun.call.kwargs)
-        describe = None if error is not None else partial(self._described, call, event, result)
+        described = Call(None, call.args, call.kwargs)
+        describe = None if error is not None else partial(self._described, described, event, result)
         self._engine.close(event, error, result, describe=describe)
 
     def _described(self, call: Call, event: Event, result: Any) -> None:
