@@ -251,16 +251,16 @@ class Text(Kind):
 
     title = "message"
     leaves = (
-        "A message that the [table of messages](../reference/messages.md) knows as a whole, with types, shapes, operators and "
-        f"sizes, and `{UNKNOWN}` for every other value in it; or a string constant of the library's code that raised it. Any "
-        f"other message is `{UNKNOWN}`. What TensorRT writes around a message is kept: its function, the error code, and the place "
-        "in its source."
+        "A message, or its first line, that the [table of messages](../reference/messages.md) knows, with types, shapes, operators "
+        f"and sizes; or one whose words are in the code of the library's function that raised it, with data types. Every other value in it "
+        f"is `{UNKNOWN}`, and so is any other message. What TensorRT writes around a message is kept: its function, the error code, "
+        "and the place in its source."
     )
     leaves_with_text = "The whole message with everything that it quotes, at most 2 KiB."
     is_local = True
 
     def accepts(self, text: str) -> bool:
-        """See `Kind`. A constant of a library's code is not accepted: which code raised it is not known any more."""
+        """See `Kind`. One with the words of a library's code is not accepted: which code raised it is not known any more."""
         return self.reduced(text) == text
 
     def reduced(self, text: str) -> str:

@@ -7,13 +7,14 @@ is from. `versions` limits the row to some versions of the library; it is for th
 - `{type}`: a data type, or the name of a type of Python or of PyTorch.
 - `{shape}`: sizes, such as `[2, 3]`, `(2, 3)` or `2x3`.
 - `{operator}`: an operator in PyTorch's registry, also without the `aten::` before it. `{onnx_operator}`: one of the ONNX standard.
-- `{builtin}`: a name of Python's `builtins`.
 - `{function}`: the name of a function, a method or a class in code, with dots: `time.perf_counter`.
-- `{size}`, `{rank}`, `{dimension}`, `{count}`: a number that the text says is one. No index, element, scalar or id has these.
+- `{count}`: a number that the text itself calls a size, a rank, a dimension or a count. No index, element, scalar or id has this hole.
 - `{any}`: anything. Nothing of it is kept.
+- `{value}`: what a text in a library's code has in the place of a value. Only the name of a type is kept, and only if it is no word that a
+  program could mean otherwise: `torch.float32` and `int8`, but not `long`. Rows have more precise holes.
 
 What stands in a hole and is not of the hole's type is `?`. Any other brace is text. Messages are compared without the whitespace at their
-end.
+end. The tests refuse a bad row.
 """
 
 from __future__ import annotations
@@ -23,27 +24,26 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from torchspan.redaction import UNKNOWN
 from torchspan.redaction.operator_registry import is_operator
-from torchspan.redaction.type_names import BUILTINS, ONNX_OPERATORS, is_type_name
+from torchspan.redaction.type_names import ONNX_OPERATORS, is_type_name
 
 LENGTH_LIMIT = 65_536
 """Characters of the longest message that is compared with the table."""
 
-FILES = ("pytorch", "graph_break_explanations", "interpreter", "torch_tensorrt", "tensorrt", "onnx_parser")
+FILES = ("pytorch", "graph_break_explanations", "tensorrt", "onnx_parser")
 """The files of the table, in `known_messages/`."""
 
 _MOST_IN_A_HOLE = 512
 """Characters of the longest text in a hole that may be kept."""
-_FEWEST_LETTERS = 10
-"""Letters that a row has outside its holes. A shorter row would match texts that are not of its library."""
 _KEY = 6
-"""Characters of a message's beginning or end by which its row is looked up."""
+"""Characters of a message's beginning by which its row is looked up."""
 
 _BEGINNING = 2_048
-"""Characters of a message in which a row with holes at both ends is recognized, so that a long message costs what a short one does."""
+"""Characters of a message in which a row with a hole at its beginning is recognized, so that a long message costs what a short one does."""
 
 # A full stop may end the sentence, and the message with it.
 _SIZES = re.compile(
@@ -54,30 +54,19 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.(?:[A-Za-z_]\w*|<locals>|<lambda>))*", r
 _NUMBER = re.compile(r"-?\d{1,19}\.?", re.ASCII)
 
 
-def _is_number(text: str) -> bool:
-    return _NUMBER.fullmatch(text) is not None
-
-
 HOLES: Mapping[str, Callable[[str], bool]] = {
     "type": is_type_name,
     "shape": lambda text: _SIZES.fullmatch(text) is not None,
     "operator": lambda text: is_operator(text) or (text.isidentifier() and is_operator(f"aten::{text}")),
     "onnx_operator": ONNX_OPERATORS.__contains__,
-    "builtin": BUILTINS.__contains__,
     "function": lambda text: _DOTTED.fullmatch(text) is not None,
-    "size": _is_number,
-    "rank": _is_number,
-    "dimension": _is_number,
-    "count": _is_number,
+    "count": lambda text: _NUMBER.fullmatch(text) is not None,
     "any": lambda _text: False,
+    "value": lambda text: not text.isalpha() and is_type_name(text),
 }
 """Name of a hole -> whether a text is of its type."""
 
-_HOLE = re.compile(r"\{([a-z_]+)\}")
-
-
-class BadRowError(ValueError):
-    """A row of the table that cannot be used, with its file, its number and the reason."""
+_HOLE = re.compile(rf"\{{({'|'.join(HOLES)})\}}")
 
 
 class KnownMessage(NamedTuple):
@@ -86,12 +75,10 @@ class KnownMessage(NamedTuple):
     Attributes:
         literals: The text before, between and behind the holes: one more than there are holes.
         holes: The names of the holes.
-        source: Where the text is from.
     """
 
     literals: tuple[str, ...]
     holes: tuple[str, ...]
-    source: str
 
     def kept(self, text: str) -> str | None:
         """`text` with what its holes let through; None if it is another message.
@@ -147,7 +134,7 @@ def _in_hole(hole: str, text: str) -> str:
 
 
 class MessageTable:
-    """Rows, looked up by the beginning or the end of a message.
+    """Rows, looked up by the beginning of a message.
 
     Args:
         rows: The rows. Of those that match a message and are looked up in the same way, the one with the longest text decides.
@@ -156,15 +143,11 @@ class MessageTable:
     def __init__(self, rows: Iterable[KnownMessage]) -> None:
         self.rows = tuple(sorted(rows, key=lambda row: -sum(map(len, row.literals))))
         self._by_beginning: dict[str, list[KnownMessage]] = {}
-        self._by_end: dict[str, list[KnownMessage]] = {}
         self._others: list[tuple[str, KnownMessage]] = []
-        """Rows with a hole at both ends, with their longest literal."""
+        """Rows with a hole at the beginning, with their longest literal."""
         for row in self.rows:
-            first, last = row.literals[0], row.literals[-1]
-            if len(first) >= _KEY:
-                self._by_beginning.setdefault(first[:_KEY], []).append(row)
-            elif len(last) >= _KEY:
-                self._by_end.setdefault(last[-_KEY:], []).append(row)
+            if len(row.literals[0]) >= _KEY:
+                self._by_beginning.setdefault(row.literals[0][:_KEY], []).append(row)
             else:
                 self._others.append((max(row.literals, key=len), row))
 
@@ -172,71 +155,32 @@ class MessageTable:
         """What may leave of a message; None if no row matches it as a whole."""
         if len(text) > LENGTH_LIMIT:
             return None
-        nothing: list[KnownMessage] = []
-        for row in self._by_beginning.get(text[:_KEY], nothing) + self._by_end.get(text[-_KEY:], nothing):
-            kept = row.kept(text)
-            if kept is not None:
-                return kept
         beginning = text[:_BEGINNING]
-        for literal, row in self._others:
-            if literal in beginning and (kept := row.kept(text)) is not None:
-                return kept
-        return None
+        others = (row for literal, row in self._others if literal in beginning)
+        rows = chain(self._by_beginning.get(text[:_KEY], ()), others)
+        return next((kept for row in rows if (kept := row.kept(text)) is not None), None)
 
 
 @lru_cache(maxsize=1)
 def table() -> MessageTable:
-    """The table of the package, read at the first call."""
-    return MessageTable(row for name in FILES for row in read(name))
+    """The table of the package, read at the first call: the rows of its files, and PyTorch's types of graph breaks and hints."""
+    rows = (row_of(row["message"]) for name in FILES for row in read(name)["rows"])
+    return MessageTable(chain(rows, (KnownMessage((phrase.rstrip(),), ()) for phrase in chain(*graph_breaks()))))
 
 
-def read(name: str) -> list[KnownMessage]:
-    """The rows of one of `FILES`."""
-    return rows_of(json.loads(pkgutil.get_data(__package__, f"known_messages/{name}.json") or b""), name)
+def read(name: str) -> Any:
+    """What one of the files in `known_messages/` contains."""
+    return json.loads(pkgutil.get_data(__package__, f"known_messages/{name}.json") or b"")
 
 
 @lru_cache(maxsize=1)
 def graph_breaks() -> tuple[frozenset[str], frozenset[str]]:
     """PyTorch's types of graph breaks and its general hints, as `tools/collect_graph_breaks.py` reads them from its source."""
-    document = json.loads(pkgutil.get_data(__package__, "known_messages/graph_breaks.json") or b"")
+    document = read("graph_breaks")
     return frozenset(document["types"]), frozenset(document["hints"])
 
 
-def rows_of(document: Any, name: str) -> list[KnownMessage]:
-    """The rows of one file.
-
-    Args:
-        document: What the JSON text contains.
-        name: Of the file, for errors.
-
-    Raises:
-        BadRowError: A row lacks its source, has an unknown key or hole, two holes that touch, whitespace at its end, or too little
-            text, or repeats another row.
-    """
-    rows: list[KnownMessage] = []
-    messages: set[str] = set()
-    for number, fields in enumerate(document["rows"], 1):
-        place = f"known_messages/{name}.json, row {number}"
-        unknown = set(fields) - {"message", "source", "versions"}
-        if unknown or not fields.get("source"):
-            raise BadRowError(f"{place}: {f'unknown key {min(unknown)}' if unknown else 'it has no source'}")
-        if fields["message"] in messages:
-            raise BadRowError(f"{place}: it repeats another row")
-        messages.add(fields["message"])
-        rows.append(_row(fields["message"], fields["source"], place))
-    return rows
-
-
-def _row(message: str, source: str, place: str) -> KnownMessage:
+def row_of(message: str) -> KnownMessage:
+    """A message with holes, as a row."""
     pieces = _HOLE.split(message)
-    literals, holes = pieces[::2], pieces[1::2]
-    unknown = next((hole for hole in holes if hole not in HOLES), None)
-    if unknown is not None:
-        raise BadRowError(f"{place}: {{{unknown}}} is not a hole; there are {', '.join(HOLES)}")
-    if message != message.rstrip():
-        raise BadRowError(f"{place}: whitespace at its end matches nothing, because messages are compared without it")
-    if "" in literals[1:-1]:
-        raise BadRowError(f"{place}: two holes touch, so it is unknown where one ends")
-    if sum(map(str.isalpha, "".join(literals))) < _FEWEST_LETTERS:
-        raise BadRowError(f"{place}: fewer than {_FEWEST_LETTERS} letters outside the holes match other texts, too")
-    return KnownMessage(tuple(literals), tuple(holes), source)
+    return KnownMessage(tuple(pieces[::2]), tuple(pieces[1::2]))
