@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import chain
 from types import CodeType
 
-from torchspan.redaction.message_table import KnownMessage, MessageTable
+from torchspan.redaction.message_table import HOLES, KnownMessage, MessageTable
 
 _Pieces = tuple["str | None", ...]
 """A text in pieces: its constants, and None for each value between them."""
@@ -60,7 +60,7 @@ def _row(pieces: _Pieces) -> KnownMessage | None:
     literals[-1] = literals[-1].rstrip()
     if len(literals) > 1 and sum(map(str.isalpha, "".join(literals))) < _FEWEST_LETTERS:
         return None
-    return KnownMessage(tuple(literals), ("value",) * (len(literals) - 1))
+    return KnownMessage(tuple(literals), (HOLES["value"],) * (len(literals) - 1))
 
 
 def _put_together(code: CodeType) -> Iterator[_Pieces]:

@@ -54,19 +54,28 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.(?:[A-Za-z_]\w*|<locals>|<lambda>))*", r
 _NUMBER = re.compile(r"-?\d{1,19}\.?", re.ASCII)
 
 
-HOLES: Mapping[str, Callable[[str], bool]] = {
-    "type": is_type_name,
-    "shape": lambda text: _SIZES.fullmatch(text) is not None,
-    "operator": lambda text: is_operator(text) or (text.isidentifier() and is_operator(f"aten::{text}")),
-    "onnx_operator": ONNX_OPERATORS.__contains__,
-    "function": lambda text: _DOTTED.fullmatch(text) is not None,
-    "count": lambda text: _NUMBER.fullmatch(text) is not None,
-    "any": lambda _text: False,
-    "value": lambda text: not text.isalpha() and is_type_name(text),
-}
-"""Name of a hole -> whether a text is of its type."""
+Hole = Callable[[str], str]
+"""What is kept of the text in a hole."""
 
-_HOLE = re.compile(rf"\{{({'|'.join(HOLES)})\}}")
+
+def whole_if(is_kept: Callable[[str], object]) -> Hole:
+    """A hole that keeps a text as a whole or not at all."""
+    return lambda text: text if len(text) <= _MOST_IN_A_HOLE and is_kept(text) else UNKNOWN
+
+
+_FUNCTION = whole_if(_DOTTED.fullmatch)
+
+HOLES: Mapping[str, Hole] = {
+    "type": whole_if(is_type_name),
+    "shape": whole_if(_SIZES.fullmatch),
+    "operator": whole_if(lambda text: is_operator(text) or (text.isidentifier() and is_operator(f"aten::{text}"))),
+    "onnx_operator": whole_if(ONNX_OPERATORS.__contains__),
+    "function": _FUNCTION,
+    "count": whole_if(_NUMBER.fullmatch),
+    "any": lambda _text: UNKNOWN,
+    "value": whole_if(lambda text: not text.isalpha() and is_type_name(text)),
+}
+"""The holes of the table by their names."""
 
 
 class KnownMessage(NamedTuple):
@@ -74,11 +83,11 @@ class KnownMessage(NamedTuple):
 
     Attributes:
         literals: The text before, between and behind the holes: one more than there are holes.
-        holes: The names of the holes.
+        holes: The holes.
     """
 
     literals: tuple[str, ...]
-    holes: tuple[str, ...]
+    holes: tuple[Hole, ...]
 
     def kept(self, text: str) -> str | None:
         """`text` with what its holes let through; None if it is another message.
@@ -102,8 +111,9 @@ class KnownMessage(NamedTuple):
             self.holes, self.literals[1:], (*earliest, end), (*latest, end), strict=True
         ):
             # A name has nothing of what is written behind it, so its end is certain.
-            is_bounded = is_certain and (stop == other or hole == "function")
-            pieces += (_in_hole(hole, text[start:stop]) if is_bounded else UNKNOWN, literal)
+            is_bounded = is_certain and (stop == other or hole is _FUNCTION)
+            inside = text[start:stop]
+            pieces += (inside and (hole(inside) if is_bounded else UNKNOWN), literal)
             start, is_certain = stop + len(literal), stop == other
         return "".join(pieces)
 
@@ -127,10 +137,6 @@ def _found_last(text: str, literals: tuple[str, ...], start: int, end: int) -> l
         end = text.rfind(literal, start, end)
         places.append(end)
     return places[::-1]
-
-
-def _in_hole(hole: str, text: str) -> str:
-    return text if not text or (len(text) <= _MOST_IN_A_HOLE and HOLES[hole](text)) else UNKNOWN
 
 
 class MessageTable:
@@ -180,7 +186,7 @@ def graph_breaks() -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(document["types"]), frozenset(document["hints"])
 
 
-def row_of(message: str) -> KnownMessage:
+def row_of(message: str, holes: Mapping[str, Hole] = HOLES) -> KnownMessage:
     """A message with holes, as a row."""
-    pieces = _HOLE.split(message)
-    return KnownMessage(tuple(pieces[::2]), tuple(pieces[1::2]))
+    pieces = re.split(rf"\{{({'|'.join(holes)})\}}", message)
+    return KnownMessage(tuple(pieces[::2]), tuple(holes[name] for name in pieces[1::2]))
