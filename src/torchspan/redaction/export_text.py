@@ -15,24 +15,24 @@ _RANGE = r"\[\d{1,19}, (?:\d{1,19}|int_oo)\]"
 
 
 class DynamicDimension(Formed):
-    """A dimension of an input, and what the program requested for it."""
+    """A dimension of an input, and what the program requested for it.
+
+    A dimension, identified by the position of its input, with a range of sizes, a size, or one of `auto`, `dynamic` and `static`
+    (`inputs[1].shape[0]: [1, 8]`). Anything else is `?`.
+    """
 
     title = "dynamic dimension"
-    leaves = (
-        "A dimension, identified by the position of its input, with a range of sizes, a size, or one of `auto`, "
-        f"`dynamic` and `static` (`inputs[1].shape[0]: [1, 8]`). Anything else is `{UNKNOWN}`."
-    )
     form = rf"{_DIMENSION}: (?:{_RANGE}|\d{{1,19}}|(?:auto|dynamic|static)(?: {_RANGE})?)"
 
 
 class Violation(Formed):
-    """A dynamic dimension because of which an export failed, and the kind of violation."""
+    """A dynamic dimension because of which an export failed, and the kind of violation.
+
+    A dimension, identified by the position of its input, with one of four kinds of violation (`inputs[0].shape[1]: specialized to a
+    constant`). Anything else is `?`.
+    """
 
     title = "violation"
-    leaves = (
-        "A dimension, identified by the position of its input, with one of four kinds of violation "
-        f"(`inputs[0].shape[1]: specialized to a constant`). Anything else is `{UNKNOWN}`."
-    )
     _EITHER = rf"(?:{_DIMENSION}|\?)"
     form = (
         rf"{_EITHER}: (?:specialized to a constant|not all values of its range are valid"
@@ -68,15 +68,14 @@ REFUSALS = (
 
 
 class ExportFailure(Kind):
-    """The reason why an export failed: a sentence, followed by a place in the program."""
+    """The reason why an export failed: a sentence, followed by a place in the program.
+
+    One of torchspan's own sentences, followed by the place in the program: the file as a place, the number of the line, and the name of
+    the function. The sentence may contain a violated dimension, an operator, a type of graph break, PyTorch's own word for what it
+    refuses, or the class of an exception. Anything else is `?`.
+    """
 
     title = "failure of an export"
-    leaves = (
-        "One of torchspan's own sentences, followed by the place in the program: the file as a place, the number of "
-        "the line, and the name of the function. The sentence may contain a violated dimension, an operator, a "
-        "type of graph break, PyTorch's own word for what it refuses, or the class of an exception. "
-        f"Anything else is `{UNKNOWN}`."
-    )
     VIOLATED = "constraint violated: "
     MORE = " and others"
     CONDITION = "a condition depends on data"

@@ -167,16 +167,15 @@ def _reduced(text: str) -> str:
 
 
 class GuardText(Kind):
-    """A failed guard, as Dynamo writes it."""
+    """A failed guard, as Dynamo writes it.
+
+    The condition that failed, in Dynamo's words: names of variables (`G['x']` is a global variable) and attributes, operators, sizes,
+    strides, ranks, data types, dispatch keys and device numbers of tensors (`tensor 'x' size mismatch at index 0. expected 3, actual
+    4`), PyTorch's settings, and types of Python and PyTorch. Every other literal is `?` (`n == ?`, `2 <= x.size()[0] <= ?`), and so is
+    a text that is not an expression. At most 256 characters.
+    """
 
     title = "guard"
-    leaves = (
-        "The condition that failed, in Dynamo's words: names of variables (`G['x']` is a global variable) and "
-        "attributes, operators, sizes, strides, ranks, data types, dispatch keys and device numbers of tensors (`tensor 'x' size "
-        "mismatch at index 0. expected 3, actual 4`), PyTorch's settings, and types of Python and PyTorch. Every other literal is "
-        f"`{UNKNOWN}` (`n == {UNKNOWN}`, `2 <= x.size()[0] <= {UNKNOWN}`), and so is a text that is not an expression. At most "
-        f"{_LIMIT} characters."
-    )
     leaves_with_text = "The whole condition with every literal in it, at most 2 KiB."
     is_local = True
 
