@@ -42,7 +42,9 @@ _BUILTINS = frozenset(
     name
     for name, kind in vars(builtins).items()
     # A program may have put objects of its own there.
-    if type(kind) is type and (kind.__module__, kind.__name__) == ("builtins", name) and not issubclass(kind, BaseException)
+    if type(kind) is type
+    and (kind.__module__, kind.__name__) == ("builtins", name)
+    and not issubclass(kind, BaseException)
 )
 """The classes of Python's `builtins` that are no exceptions."""
 _TYPES = _BUILTINS.union(DATA_TYPES, NOT_TENSORS, _IN_CPP.split(), _IN_MESSAGES.split())
