@@ -3,7 +3,6 @@ import random
 import re
 import string
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -84,32 +83,6 @@ def test_a_constant_of_the_librarys_code_leaves_with_its_error():
     message = messages.of_error(raised(lambda: torch.nn.Linear(2, 2).register_parameter("", None)))
     assert messages.of_text('parameter name can\'t be empty string ""') == "?"
     assert (message, message.whole) == ('parameter name can\'t be empty string ""',) * 2
-
-
-TORCH = str(Path(torch.__file__).parent)
-
-
-@pytest.mark.parametrize(
-    ("file", "kept"),
-    [
-        (f"{TORCH}/wanda.py", "wanda krol"),
-        (f"{TORCH}/nn/wanda.py", "wanda krol"),
-        (f"{TORCH}\\wanda.py", "wanda krol"),
-        (f"{TORCH}_wanda/wanda.py", "?"),
-        ("<string>", "?"),
-    ],
-)
-def test_a_constant_leaves_where_its_code_is_in_a_file_of_the_library(file, kept):
-    scope = {"__name__": "torch.wanda"}
-    exec(compile("def work(): raise RuntimeError('wanda krol')", file, "exec"), scope)
-    assert messages.of_error(raised(scope["work"])) == kept
-
-
-def test_a_constant_in_a_list_of_constants_leaves():
-    scope = {"__name__": "torch.wanda"}
-    code = "def work():\n for text in ('wanda', 'krol'): pass\n raise RuntimeError(text)"
-    exec(compile(code, f"{TORCH}/wanda.py", "exec"), scope)
-    assert messages.of_error(raised(scope["work"])) == "krol"
 
 
 @pytest.mark.parametrize("library", ["torch_tensorrt", "tensorrt", "tensorrt_rtx"])

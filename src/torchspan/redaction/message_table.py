@@ -149,20 +149,20 @@ class MessageTable:
     def __init__(self, rows: Iterable[KnownMessage]) -> None:
         self.rows = tuple(sorted(rows, key=lambda row: -sum(map(len, row.literals))))
         self._by_beginning: dict[str, list[KnownMessage]] = {}
-        self._others: list[tuple[str, KnownMessage]] = []
-        """Rows with a hole at the beginning, with their longest literal."""
+        self._others: list[tuple[str, str, KnownMessage]] = []
+        """Rows with a hole at the beginning, with their last and their longest literal."""
         for row in self.rows:
             if len(row.literals[0]) >= _KEY:
                 self._by_beginning.setdefault(row.literals[0][:_KEY], []).append(row)
             else:
-                self._others.append((max(row.literals, key=len), row))
+                self._others.append((row.literals[-1], max(row.literals, key=len), row))
 
     def kept(self, text: str) -> str | None:
         """What may leave of a message; None if no row matches it as a whole."""
         if len(text) > LENGTH_LIMIT:
             return None
         beginning = text[:_BEGINNING]
-        others = (row for literal, row in self._others if literal in beginning)
+        others = (row for last, longest, row in self._others if text.endswith(last) and longest in beginning)
         rows = chain(self._by_beginning.get(text[:_KEY], ()), others)
         return next((kept for row in rows if (kept := row.kept(text)) is not None), None)
 
