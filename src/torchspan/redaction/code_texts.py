@@ -29,8 +29,6 @@ _FIELD = re.compile(r"\{[^{}]*\}|%(?:\(\w+\))?[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*)
 """A value in a constant that is a format, for `str.format` or for `%`."""
 
 _ADDITIONS = frozenset({"+", "+="})
-_WITHOUT_A_RESULT = ("POP_", "STORE_", "DELETE_", "RETURN_")
-_WITHOUT_AN_EFFECT = frozenset({"EXTENDED_ARG", "NOP", "RESUME", "CACHE", "KW_NAMES", "NOT_TAKEN"})
 
 
 @lru_cache(maxsize=64)
@@ -78,7 +76,7 @@ def _put_together(code: CodeType) -> Iterator[_Pieces]:
             text = tuple(chain.from_iterable(stack[-joined:]))
             stack[-joined:] = [text]
             yield text
-        elif step.opname not in _WITHOUT_AN_EFFECT:
+        elif step.opname != "EXTENDED_ARG":  # a part of the instruction behind it
             _follow(step, stack)
 
 
@@ -96,5 +94,5 @@ def _follow(step: dis.Instruction, stack: list[_Pieces]) -> None:
         return
     if effect < 0:
         del stack[effect:]
-    if stack and not (step.opname.startswith(_WITHOUT_A_RESULT) or "JUMP" in step.opname):
+    if stack and "POP" not in step.opname:  # what it computes is on top now
         stack[-1] = _VALUE
