@@ -135,7 +135,7 @@ def test_what_its_type_does_not_let_through_is_marked_and_is_the_exit_status(lis
     assert lines[-3:] == [
         "8 distinct strings in 8 places",
         "! 5 not let through by the type",
-        "~ 1 not in the table of messages: constants of a library's code, or whole texts (TORCHSPAN_CAPTURE=text)",
+        "~ 1 not in the table of messages: words of a library's code, or whole texts (TORCHSPAN_CAPTURE=text)",
     ]
 
 

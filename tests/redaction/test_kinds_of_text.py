@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from torchspan import phase, semconv
+from torchspan.redaction import guard_text, kinds_of_text
 from torchspan.redaction.export_text import DynamicDimension, ExportFailure, Violation
 from torchspan.redaction.kinds_of_text import (
     BuildPhaseName,
@@ -120,6 +121,13 @@ def test_every_kind_says_what_leaves_in_a_sentence(kind):
     assert kind.leaves[0].isupper()
     assert kind.leaves.endswith(".")
     assert kind.leaves_with_text is None or kind.leaves_with_text.endswith(".")
+
+
+def test_the_sentence_of_a_kind_has_the_limit_that_it_keeps_to():
+    assert f"at most {kinds_of_text.NAME_LIMIT} characters" in Identifier().leaves
+    assert f"at most {kinds_of_text.NAME_LIMIT} characters" in ModulePath().leaves
+    assert f"joined with ` + `, at most {kinds_of_text.LAYERS_IN_A_NAME}." in LayerName().leaves
+    assert f"At most {guard_text._LIMIT} characters." in guard_text.GuardText().leaves
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.title)

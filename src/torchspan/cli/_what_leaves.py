@@ -150,9 +150,7 @@ class Listing:
             whole = f"; {self._whole} where TORCHSPAN_CAPTURE=text records whole texts" if self._whole else ""
             yield [(f"{_REJECTED} {self.rejected} not let through by the type{whole}", Style.ERROR)]
         if self._no_messages:
-            line = (
-                "not in the table of messages: constants of a library's code, or whole texts (TORCHSPAN_CAPTURE=text)"
-            )
+            line = "not in the table of messages: words of a library's code, or whole texts (TORCHSPAN_CAPTURE=text)"
             yield [(f"{_NO_MESSAGE} {self._no_messages} {line}", Style.PLAIN)]
         if self._local:
             line = f"{_LOCAL} {self._local} in this file alone: torchspan show --redact FILE COPY writes a copy without them"

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar
 
 from torchspan.redaction import UNKNOWN
 from torchspan.redaction.kinds_of_text import Enumeration, Formed, GraphBreakType, Identifier, Kind, PlaceText
+from torchspan.redaction.message_table import Hole, MessageTable, row_of, whole_if
 from torchspan.redaction.operator_text import Operator
 
 _DIMENSION = r"inputs(?:\[\d{1,4}\]){1,4}\.shape\[\d{1,4}\]"
@@ -15,49 +17,29 @@ _RANGE = r"\[\d{1,19}, (?:\d{1,19}|int_oo)\]"
 
 
 class DynamicDimension(Formed):
-    """A dimension of an input, and what the program requested for it."""
+    """A dimension of an input, and what the program requested for it.
+
+    A dimension, identified by the position of its input, with a range of sizes, a size, or one of `auto`, `dynamic` and `static`
+    (`inputs[1].shape[0]: [1, 8]`). Anything else is `?`.
+    """
 
     title = "dynamic dimension"
-    leaves = (
-        "A dimension, identified by the position of its input, with a range of sizes, a size, or one of `auto`, "
-        f"`dynamic` and `static` (`inputs[1].shape[0]: [1, 8]`). Anything else is `{UNKNOWN}`."
-    )
     form = rf"{_DIMENSION}: (?:{_RANGE}|\d{{1,19}}|(?:auto|dynamic|static)(?: {_RANGE})?)"
 
 
 class Violation(Formed):
-    """A dynamic dimension because of which an export failed, and the kind of violation."""
+    """A dynamic dimension because of which an export failed, and the kind of violation.
+
+    A dimension, identified by the position of its input, with one of four kinds of violation (`inputs[0].shape[1]: specialized to a
+    constant`). Anything else is `?`.
+    """
 
     title = "violation"
-    leaves = (
-        "A dimension, identified by the position of its input, with one of four kinds of violation "
-        f"(`inputs[0].shape[1]: specialized to a constant`). Anything else is `{UNKNOWN}`."
-    )
     _EITHER = rf"(?:{_DIMENSION}|\?)"
     form = (
         rf"{_EITHER}: (?:specialized to a constant|not all values of its range are valid"
         rf"|always (?:equal|related) to {_EITHER})"
     )
-
-
-class _Cause(NamedTuple):
-    """A sentence with one variable part, which has its own kind."""
-
-    before: str
-    varies: Kind
-    after: str = ""
-
-    def reduced(self, text: str) -> str | None:
-        """The sentence as it may leave the process; None if `text` is another sentence."""
-        if not (text.startswith(self.before) and text.endswith(self.after)):
-            return None
-        part = text[len(self.before) : len(text) - len(self.after)]
-        return f"{self.before}{self.varies.reduced(part)}{self.after}" if part else None
-
-    def accepts(self, text: str) -> bool:
-        """Whether `text` is this sentence with a part that its kind accepts."""
-        part = text[len(self.before) : len(text) - len(self.after)]
-        return text == f"{self.before}{part}{self.after}" and part != "" and self.varies.accepts(part)
 
 
 REFUSALS = (
@@ -68,15 +50,14 @@ REFUSALS = (
 
 
 class ExportFailure(Kind):
-    """The reason why an export failed: a sentence, followed by a place in the program."""
+    """The reason why an export failed: a sentence, followed by a place in the program.
+
+    One of torchspan's own sentences, followed by the place in the program: the file as a place, the number of the line, and the name of
+    the function. The sentence may contain a violated dimension, an operator, a type of graph break, PyTorch's own word for what it
+    refuses, or the class of an exception. Anything else is `?`.
+    """
 
     title = "failure of an export"
-    leaves = (
-        "One of torchspan's own sentences, followed by the place in the program: the file as a place, the number of "
-        "the line, and the name of the function. The sentence may contain a violated dimension, an operator, a "
-        "type of graph break, PyTorch's own word for what it refuses, or the class of an exception. "
-        f"Anything else is `{UNKNOWN}`."
-    )
     VIOLATED = "constraint violated: "
     MORE = " and others"
     CONDITION = "a condition depends on data"
@@ -86,43 +67,45 @@ class ExportFailure(Kind):
     NOT_TRACED = "Dynamo cannot trace: "
     REFUSED = "refused: "
     RAISED = " was raised"
-    _CAUSES = (
-        _Cause(VIOLATED, Violation(), MORE),
-        _Cause(VIOLATED, Violation()),
-        _Cause(CONDITION_ON, Operator()),
-        _Cause(NO_KERNEL, Operator()),
-        _Cause(RESULT_OF, Operator(), DEPENDS),
-        _Cause(SHAPE_OF, Operator(), DEPENDS),
-        _Cause(NOT_TRACED, GraphBreakType()),
-        _Cause(REFUSED, Enumeration(*REFUSALS)),
-        _Cause("", Identifier(), RAISED),
+    _SENTENCES = (
+        f"{VIOLATED}{{violation}}{MORE}",
+        f"{VIOLATED}{{violation}}",
+        CONDITION,
+        f"{CONDITION_ON}{{operator}}",
+        f"{NO_KERNEL}{{operator}}",
+        f"{RESULT_OF}{{operator}}{DEPENDS}",
+        f"{SHAPE_OF}{{operator}}{DEPENDS}",
+        f"{NOT_TRACED}{{type}}",
+        f"{REFUSED}{{refusal}}",
+        f"{{name}}{RAISED}",
     )
-    _PLACE = re.compile(r", at (?P<file>[^\n]+):(?P<line>\d{1,9}) in (?P<function>\S{1,128})")
+    _PARTS: ClassVar[dict[str, Kind]] = {
+        "violation": Violation(),
+        "operator": Operator(),
+        "type": GraphBreakType(),
+        "refusal": Enumeration(*REFUSALS),
+        "name": Identifier(),
+        "file": PlaceText(),
+    }
+    _PLACE = re.compile(r"(?P<sentence>.*?), at (?P<file>[^\n]+):(?P<line>\d{1,9}) in (?P<name>\S{1,128})", re.DOTALL)
+
+    def __init__(self) -> None:
+        self._reduce = {name: kind.reduced for name, kind in self._PARTS.items()}
+        self._accept = {name: whole_if(kind.accepts) for name, kind in self._PARTS.items()}
 
     def accepts(self, text: str) -> bool:
-        """See `Kind`."""
-        cause, place = self._split(text)
-        return text == UNKNOWN or (
-            (cause == self.CONDITION or any(form.accepts(cause) for form in self._CAUSES))
-            and (place is None or (PlaceText().accepts(place["file"]) and Identifier().accepts(place["function"])))
-        )
+        """See `Kind`. In another process other operators may be known, and other files be there."""
+        return self._with(self._accept, text) == text
 
     def reduced(self, text: str) -> str:
         """See `Kind`."""
-        cause, place = self._split(text)
-        reduced = cause if cause == self.CONDITION else self._cause(cause)
-        if reduced is None:
-            return UNKNOWN
-        if place is None:
-            return reduced
-        file, function = PlaceText().reduced(place["file"]), Identifier().reduced(place["function"])
-        return f"{reduced}, at {file}:{place['line']} in {function}"
+        return self._with(self._reduce, text)
 
-    def _cause(self, text: str) -> str | None:
-        return next((reduced for cause in self._CAUSES if (reduced := cause.reduced(text)) is not None), None)
-
-    def _split(self, text: str) -> tuple[str, re.Match[str] | None]:
-        """The sentence, and the place that follows it."""
-        cause = text.partition(", at ")[0]
-        place = self._PLACE.fullmatch(text, len(cause))
-        return (text, None) if place is None else (cause, place)
+    def _with(self, holes: Mapping[str, Hole], text: str) -> str:
+        """The text with what the holes keep of its parts; `?` if it is no such text."""
+        place = self._PLACE.fullmatch(text)
+        sentence = text if place is None else place["sentence"]
+        kept = MessageTable(row_of(each, holes) for each in self._SENTENCES).kept(sentence)
+        if kept is None or place is None:
+            return kept or UNKNOWN
+        return f"{kept}, at {holes['file'](place['file'])}:{place['line']} in {holes['name'](place['name'])}"

@@ -9,6 +9,7 @@ import re
 from torchspan.redaction import UNKNOWN
 from torchspan.redaction.bounds import VALUE_LIMIT, cut, size
 from torchspan.redaction.kinds_of_text import Kind
+from torchspan.redaction.message_table import HOLES, MessageTable, row_of, whole_if
 from torchspan.redaction.type_names import is_type_name
 
 _LIMIT = 256
@@ -24,34 +25,30 @@ _KEY = (
 )
 """A dispatch key of a tensor, by its name in c10/core/DispatchKey.h."""
 _KEYS = rf"DispatchKeySet\((?:{_KEY}(?:, {_KEY})*)?\)"
-_TENSOR = re.compile(
-    r"tensor '(?P<source>.*)' (?P<rest>"
-    rf"(?:size|stride) mismatch at index \d{{1,3}}\. expected {_NUMBERS}, actual {_NUMBERS}"
-    rf"|rank mismatch\. expected {_NUMBERS}, actual {_NUMBERS}"
-    r"|requires_grad mismatch\. expected requires_grad=[01]"
-    rf"|device index mismatch\. [Ee]xpected device index to be {_NUMBERS}, (?:actual|got) {_NUMBERS}"
-    rf"|dtype mismatch\. expected (?P<expected>\w+), actual (?P<actual>\w+)"
-    rf"|dispatch key set mismatch\. expected (?:{_KEYS}, actual {_KEYS}|(?P<keys>.*)))",
-    re.ASCII,
+_ROWS = (
+    "tensor '{expression}' size mismatch at index {count}. expected {count}, actual {count}",
+    "tensor '{expression}' stride mismatch at index {count}. expected {count}, actual {count}",
+    "tensor '{expression}' rank mismatch. expected {count}, actual {count}",
+    "tensor '{expression}' requires_grad mismatch. expected requires_grad={count}",
+    "tensor '{expression}' device index mismatch. expected device index to be {count}, actual {count}",
+    "tensor '{expression}' device index mismatch. Expected device index to be {count}, got {count}",
+    "tensor '{expression}' dtype mismatch. expected {type}, actual {type}",
+    "tensor '{expression}' dispatch key set mismatch. expected {keys}, actual {keys}",
+    "expected type of '{expression}' to be {class}, but found {class}",
+    "{expression}, type={class}",
+    "GLOBAL_STATE changed:{settings}",
+    "BACKEND_MATCH failure{object}",
+    "Unexpected recompilation: runtime guards failed even though they passed during recompilation-reason analysis.{object}",
 )
-"""Dynamo's descriptions of a tensor that differs (torch/csrc/dynamo/guards.cpp)."""
+"""What Dynamo writes in place of a condition (torch/csrc/dynamo/guards.cpp)."""
 
-_STATE = re.compile(r"(?P<begin>GLOBAL_STATE changed:)(?P<states>.*)")
 _STATES = re.compile(
     r"grad_mode|torch_function|deterministic_algorithms(?:_warn_only)?|allow_tf32|allow_(?:fp16|bf16)_reduce|num_threads"
     r"|default_dtype|autocast|autocast_cache_enabled|autocast\([a-z][a-z0-9]{0,15}\)_(?:enabled|dtype)"
 )
 """A setting of PyTorch, by its name in guards.cpp."""
-_TYPED = re.compile(
-    r"(?P<begin>expected type of ')(?P<source>.*)(?P<types>' to be (?:a tensor type|<class \S+>), but found <class \S+>)"
-    r"|(?P<check>.*)(?P<type>, type=<class .*>)"
-)
+_MOST_SETTINGS = 20
 _CLASS = re.compile(r"<class '?([^' ]*)'?[^ ]*>")
-_PHRASES = (
-    "BACKEND_MATCH failure",
-    "Unexpected recompilation: runtime guards failed even though they passed during recompilation-reason analysis.",
-)
-"""What PyTorch writes where no condition fails. Objects of the program, or advice, follow."""
 _VERSION = re.compile(r"(?:!\d{1,9}/)?\d{1,9}/\d{1,9}: ", re.ASCII)
 """The compile id of the version that has the guard, where several failed."""
 
@@ -121,27 +118,6 @@ def _clause(tokens: list[re.Match[str]]) -> list[str]:
     return redacted
 
 
-def _other(line: str) -> str:
-    phrase = next(filter(line.startswith, _PHRASES), None)
-    if phrase is not None:
-        return phrase
-    state = _STATE.fullmatch(line)
-    if state is not None:
-        words = (word if _STATES.fullmatch(word) else UNKNOWN for word in state["states"].split())
-        return " ".join((state["begin"], *words))[:_LIMIT]
-    typed = _TYPED.fullmatch(line)
-    if typed is not None:
-        begin, source, types, check, type_ = typed.groups()
-        return f"{begin or ''}{_condition(check or source, _LIMIT // 2)}{_CLASS.sub(_type, type_ or types)}"
-    return _condition(line, _LIMIT)
-
-
-def _type(of: re.Match[str]) -> str:
-    """The name of a type of Python or PyTorch."""
-    is_known = is_type_name(of[1]) or of[1] == "torch.nn.parameter.Parameter"
-    return f"<class '{of[1]}'>" if is_known else f"<class {UNKNOWN}>"
-
-
 def _condition(text: str, limit: int) -> str:
     """An expression; `?` for any other text. No known guard is such a text."""
     redacted = _expression(text)
@@ -156,45 +132,52 @@ def _is_expression(redacted: str) -> bool:
     return True
 
 
+def _class(text: str) -> str:
+    """A type of Python or PyTorch."""
+    of = _CLASS.fullmatch(text)
+    if of is None:
+        return text if text == "a tensor type" else UNKNOWN
+    is_known = is_type_name(of[1]) or of[1] == "torch.nn.parameter.Parameter"
+    return f"<class '{of[1]}'>" if is_known else f"<class {UNKNOWN}>"
+
+
+def _settings(text: str) -> str:
+    words = text.split()[:_MOST_SETTINGS]
+    return "".join(f" {word if _STATES.fullmatch(word) else UNKNOWN}" for word in words)
+
+
+_HOLES = {
+    "expression": lambda text: _condition(text, _LIMIT // 2),
+    "count": HOLES["count"],
+    "type": HOLES["type"],
+    "class": _class,
+    "keys": whole_if(re.compile(_KEYS).fullmatch),
+    "settings": _settings,
+    "object": lambda _text: "",  # an object of the program, or advice
+}
+_TABLE = MessageTable(row_of(row, _HOLES) for row in _ROWS)
+
+
 def _reduced(text: str) -> str:
     line = text[:_READ].partition("\n")[0]
     version = _VERSION.match(line)
-    if version is not None:
-        return version[0] + _without_version(line[version.end() :])
-    return _without_version(line)
-
-
-def _without_version(line: str) -> str:
-    match = _TENSOR.fullmatch(line)
-    if match is None:
-        return _other(line)
-    source = _condition(match["source"], _LIMIT // 2)
-    redacted = match["rest"]
-    if match["expected"] is not None:
-        expected, actual = (match[side] if is_type_name(match[side]) else UNKNOWN for side in ("expected", "actual"))
-        redacted = f"dtype mismatch. expected {expected}, actual {actual}"
-    if match["keys"] is not None:
-        redacted = "dispatch key set mismatch. expected ?"
-    return f"tensor '{source}' {redacted}"
+    begin = "" if version is None else version[0]
+    guard = line[len(begin) :]
+    return begin + (_TABLE.kept(guard) or _condition(guard, _LIMIT))
 
 
 class GuardText(Kind):
-    """A failed guard, as Dynamo writes it."""
+    """A failed guard, as Dynamo writes it.
+
+    The condition that failed, in Dynamo's words: names of variables (`G['x']` is a global variable) and attributes, operators, sizes,
+    strides, ranks, data types, dispatch keys and device numbers of tensors (`tensor 'x' size mismatch at index 0. expected 3, actual
+    4`), PyTorch's settings, and types of Python and PyTorch. Every other literal is `?` (`n == ?`, `2 <= x.size()[0] <= ?`), and so is
+    a text that is not an expression. At most 256 characters.
+    """
 
     title = "guard"
-    leaves = (
-        "The condition that failed, in Dynamo's words: names of variables (`G['x']` is a global variable) and "
-        "attributes, operators, sizes, strides, ranks, data types, dispatch keys and device numbers of tensors (`tensor 'x' size "
-        "mismatch at index 0. expected 3, actual 4`), PyTorch's settings, and types of Python and PyTorch. Every other literal is "
-        f"`{UNKNOWN}` (`n == {UNKNOWN}`, `2 <= x.size()[0] <= {UNKNOWN}`), and so is a text that is not an expression. At most "
-        f"{_LIMIT} characters."
-    )
     leaves_with_text = "The whole condition with every literal in it, at most 2 KiB."
     is_local = True
-
-    def accepts(self, text: str) -> bool:
-        """See `Kind`."""
-        return _reduced(text) == text
 
     def reduced(self, text: str) -> str:
         """See `Kind`."""

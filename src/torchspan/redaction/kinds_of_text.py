@@ -9,7 +9,7 @@ already loaded in the process. It imports no library.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 from torchspan._base import source_places
@@ -31,23 +31,29 @@ LAYERS_IN_A_NAME = 8
 class Kind:
     """What the strings of an attribute may contain.
 
+    A kind has its own `reduced`, or only its own `accepts` if a text leaves as a whole or not at all.
+
     Attributes:
         title: The kind's name, in lower case.
-        leaves: A description of what leaves the process.
         leaves_with_text: A description of what leaves it with `TORCHSPAN_CAPTURE=text`; None if that is the same.
         is_local: Whether the whole text is in the user's own file with `TORCHSPAN_CAPTURE=local`.
         is_left_out: Whether a message of which nothing leaves is left out. Otherwise it is `?`.
     """
 
     title: ClassVar[str]
-    leaves: str
-    leaves_with_text: str | None = None
+    leaves_with_text: ClassVar[str | None] = None
     is_local: ClassVar[bool] = False
     is_left_out: ClassVar[bool] = False
 
+    @cached_property
+    def leaves(self) -> str:
+        """What leaves the process, for the privacy page: what the docstring of the kind says below its first line."""
+        texts = ((each.__doc__ or "").partition("\n\n")[2] for each in type(self).__mro__)
+        return " ".join(next(filter(None, texts)).split())
+
     def accepts(self, text: str) -> bool:
         """Whether `text` may be a value of this kind, unless texts are captured."""
-        raise NotImplementedError
+        return self.reduced(text) == text
 
     def reduced(self, text: str) -> str:
         """The text as it may leave the process: `text` itself or a replacement. `accepts` is true of the result."""
@@ -55,7 +61,7 @@ class Kind:
 
     def whole(self, text: str) -> str:
         """The text as it may leave the process with `TORCHSPAN_CAPTURE=text`, at most 2 KiB."""
-        return self.reduced(text)
+        return self.reduced(text) if self.leaves_with_text is None else cut(text)
 
     def of_message(self, message: LibraryMessage) -> str:
         """A message as it may leave the process: only the kinds of messages take what was reduced where it was read."""
@@ -91,13 +97,9 @@ class Enumeration(Kind):
         listed = ", ".join(f"`{value}`" for value in values)
         self.leaves = f"One of {listed}. Anything else is `{OTHER_VALUE}`."
 
-    def accepts(self, text: str) -> bool:
-        """See `Kind`."""
-        return text in self.values or text in {OTHER_VALUE, UNKNOWN}
-
     def reduced(self, text: str) -> str:
         """See `Kind`."""
-        return text if self.accepts(text) else OTHER_VALUE
+        return text if text in self.values or text == UNKNOWN else OTHER_VALUE
 
 
 _PLAIN_PART = r"(?:[A-Za-z_]\w*|<[A-Za-z_]\w*>|\?)"
@@ -133,13 +135,13 @@ def is_name(text: str) -> bool:
 
 
 class Identifier(Kind):
-    """The name of a class, a function, an engine and similar, which the program may have chosen."""
+    """The name of a class, a function, an engine and similar, which the program may have chosen.
+
+    A name of letters, digits, `_`, `.` and `<>`, at most 128 characters. The program may have chosen the name. Anything else is `?`,
+    and a part of the name may be `?` as well.
+    """
 
     title = "identifier"
-    leaves = (
-        f"A name of letters, digits, `_`, `.` and `<>`, at most {NAME_LIMIT} characters. The program may have chosen "
-        f"the name. Anything else is `{UNKNOWN}`, and a part of the name may be `{UNKNOWN}` as well."
-    )
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
@@ -151,14 +153,14 @@ class Identifier(Kind):
 
 
 class ModulePath(Kind):
-    """The path of a module inside a model."""
+    """The path of a module inside a model.
+
+    Names of letters, digits and `_`, and positions in lists of modules, of at most 4 digits (`encoder.layers.0`); at most 128
+    characters. The program has chosen the names. A name below a module that is not called itself is `?`, because it may be a key of a
+    `ModuleDict`. Any other text is `?` as a whole.
+    """
 
     title = "path of a module"
-    leaves = (
-        "Names of letters, digits and `_`, and positions in lists of modules, of at most 4 digits (`encoder.layers.0`); at most "
-        f"{NAME_LIMIT} characters. The program has chosen the names. A name below a module that is not called itself is "
-        f"`{UNKNOWN}`, because it may be a key of a `ModuleDict`. Any other text is `{UNKNOWN}` as a whole."
-    )
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
@@ -170,114 +172,108 @@ class ModulePath(Kind):
 
 
 class Digest(Formed):
-    """A digest that torchspan computed."""
+    """A digest that torchspan computed.
+
+    Hexadecimal digits of a digest that torchspan computed, at most 64. Equal digests mean equal contents. Anyone who knows or guesses
+    the contents can compute the digest.
+    """
 
     title = "digest"
-    leaves = (
-        "Hexadecimal digits of a digest that torchspan computed, at most 64. Equal digests mean equal contents. Anyone "
-        "who knows or guesses the contents can compute the digest."
-    )
     form = r"[0-9a-f]{1,64}"
 
 
 class KeyedDigest(Digest):
-    """A digest that torchspan computed under a key of the user."""
+    """A digest that torchspan computed under a key of the user.
+
+    Hexadecimal digits of a digest that torchspan computed under a key, at most 64. Among the traces of one user, equal digests mean
+    equal contents. The key is random. It is in a file that only this user can read, so that no one else can compute the digest of a
+    guess.
+    """
 
     title = "digest under a key"
-    leaves = (
-        "Hexadecimal digits of a digest that torchspan computed under a key, at most 64. Among the traces of one user, equal digests "
-        "mean equal contents. The key is random. It is in a file that only this user can read, so that no one else can compute the "
-        "digest of a guess."
-    )
 
 
 class KeyPart(Formed):
-    """The name of a part of a cache's key."""
+    """The name of a part of a cache's key.
+
+    PyTorch's name for a part of the key of a cache: an identifier, and in brackets an identifier, a number or `*` (`example_inputs[0]`,
+    `inductor_config[triton.*]`). Anything else is `?`. Never a value.
+    """
 
     title = "part of a key"
-    leaves = (
-        "PyTorch's name for a part of the key of a cache: an identifier, and in brackets an identifier, a number or `*` "
-        f"(`example_inputs[0]`, `inductor_config[triton.*]`). Anything else is `{UNKNOWN}`. Never a value."
-    )
     form = r"[A-Za-z_]\w{0,63}(?:\[(?:\*|\w{1,64}(?:\.\w{1,64}){0,3}(?:\.\*)?)\])?"
 
 
 class RandomId(Digest):
-    """A randomly generated id: of a span, a trace or a run."""
+    """A randomly generated id: of a span, a trace or a run.
+
+    Randomly generated hexadecimal digits.
+    """
 
     title = "random id"
-    leaves = "Randomly generated hexadecimal digits."
 
 
 class Version(Formed):
-    """The version of a library."""
+    """The version of a library.
+
+    A version that begins with a digit and has at most 64 letters, digits, `.`, `+`, `-` and `_`. Anything else is `?`.
+    """
 
     title = "version"
-    leaves = (
-        "A version that begins with a digit and has at most 64 letters, digits, `.`, `+`, `-` and `_`. Anything else "
-        f"is `{UNKNOWN}`."
-    )
     form = r"[0-9][0-9A-Za-z.+_-]{0,63}"
 
 
 class RunId(Formed):
-    """The id that a launcher gave to a run of several processes."""
+    """The id that a launcher gave to a run of several processes.
+
+    The id that a launcher gave to a job: at most 64 letters, digits, `.`, `-` and `_`. Anything else is left out. The user who started
+    the job may have chosen the id.
+    """
 
     title = "id of a run"
-    leaves = (
-        "The id that a launcher gave to a job: at most 64 letters, digits, `.`, `-` and `_`. Anything else is left "
-        "out. The user who started the job may have chosen the id."
-    )
     form = r"[0-9A-Za-z][0-9A-Za-z_.-]{0,63}"
 
 
 class HostName(Formed):
-    """The name of a machine."""
+    """The name of a machine.
+
+    The name of the machine or the container: at most 253 letters, digits, `.`, `-` and `_`. Anything else is left out. Recorded only if
+    `OTEL_EXPERIMENTAL_RESOURCE_DETECTORS` contains `torchspan`.
+    """
 
     title = "name of a host"
-    leaves = (
-        "The name of the machine or the container: at most 253 letters, digits, `.`, `-` and `_`. Anything else is "
-        "left out. Recorded only if `OTEL_EXPERIMENTAL_RESOURCE_DETECTORS` contains `torchspan`."
-    )
     form = r"[0-9A-Za-z][0-9A-Za-z_.-]{0,252}"
 
 
 class CompileId(Formed):
-    """Dynamo's number of a compilation: `0/0`, `!1/0/0`."""
+    """Dynamo's number of a compilation: `0/0`, `!1/0/0`.
+
+    The numbers by which Dynamo identifies a compilation: `0/1`. Anything else is `?`.
+    """
 
     title = "compile id"
-    leaves = f"The numbers by which Dynamo identifies a compilation: `0/1`. Anything else is `{UNKNOWN}`."
     form = r"!?[0-9]{1,9}(?:/[0-9]{1,9}){0,2}"
 
 
 class Text(Kind):
-    """A message of a library."""
+    """A message of a library.
+
+    A message, or its first line, that the [table of messages](../reference/messages.md) knows, with types, shapes, operators and sizes;
+    or one whose words are in the code of the library's function that raised it, with data types. Every other value in it is `?`, and so
+    is any other message. What TensorRT writes around a message is kept: its function, the error code, and the place in its source.
+    """
 
     title = "message"
-    leaves = (
-        "A message that the [table of messages](../reference/messages.md) knows as a whole, with types, shapes, operators and "
-        f"sizes, and `{UNKNOWN}` for every other value in it; or a string constant of the library's code that raised it. Any "
-        f"other message is `{UNKNOWN}`. What TensorRT writes around a message is kept: its function, the error code, and the place "
-        "in its source."
-    )
     leaves_with_text = "The whole message with everything that it quotes, at most 2 KiB."
     is_local = True
 
-    def accepts(self, text: str) -> bool:
-        """See `Kind`. A constant of a library's code is not accepted: which code raised it is not known any more."""
-        return self.reduced(text) == text
-
     def reduced(self, text: str) -> str:
-        """See `Kind`."""
+        """See `Kind`. One with the words of a library's code is not accepted: which code raised it is not known any more."""
         return str(of_text(text))
 
     def of_message(self, message: LibraryMessage) -> str:
         """See `Kind`."""
         return str(message)
-
-    def whole(self, text: str) -> str:
-        """See `Kind`."""
-        return cut(text)
 
     def shortened(self, text: str, limit: int) -> str:
         """See `Kind`."""
@@ -291,10 +287,12 @@ class ErrorMessage(Text):
 
 
 class GraphBreakType(Kind):
-    """PyTorch's name for a kind of graph break."""
+    """PyTorch's name for a kind of graph break.
+
+    One of PyTorch's own phrases for kinds of graph breaks (`Data-dependent branching`). Anything else is `?`.
+    """
 
     title = "type of a graph break"
-    leaves = f"One of PyTorch's own phrases for kinds of graph breaks (`Data-dependent branching`). Anything else is `{UNKNOWN}`."
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
@@ -302,10 +300,12 @@ class GraphBreakType(Kind):
 
 
 class ProgramText(Kind):
-    """A text that the program wrote."""
+    """A text that the program wrote.
+
+    Nothing: it is `?`.
+    """
 
     title = "text of the program"
-    leaves = f"Nothing: it is `{UNKNOWN}`."
     leaves_with_text = "The whole text, at most 2 KiB."
     is_local = True
     is_left_out = True
@@ -314,16 +314,14 @@ class ProgramText(Kind):
         """See `Kind`."""
         return text == UNKNOWN
 
-    def whole(self, text: str) -> str:
-        """See `Kind`."""
-        return cut(text)
-
 
 class BuildPhaseName(Kind):
-    """TensorRT's name for a phase of a build."""
+    """TensorRT's name for a phase of a build.
+
+    The name of a phase of a build that TensorRT is known to report (`Building engine`). Anything else is `?`.
+    """
 
     title = "build phase"
-    leaves = f"The name of a phase of a build that TensorRT is known to report (`Building engine`). Anything else is `{UNKNOWN}`."
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
@@ -331,22 +329,18 @@ class BuildPhaseName(Kind):
 
 
 class LayerName(Kind):
-    """TensorRT's name of a layer of an engine, which may join the names of several that were fused."""
+    """TensorRT's name of a layer of an engine, which may join the names of several that were fused.
+
+    Of a name that Torch-TensorRT made, the type of the layer and the operator: `[CONVOLUTION]-[aten_ops.convolution.default]-[?]`.
+    Names that TensorRT itself made: `__myl_ConvAct_myl0_1`, `(Unnamed Layer* 3) [Convolution]`. Any other name, such as that of a
+    module, is `?`. Of names that are joined with ` + `, at most 8.
+    """
 
     title = "layer"
-    leaves = (
-        "Of a name that Torch-TensorRT made, the type of the layer and the operator: `[CONVOLUTION]-[aten_ops.convolution.default]-[?]`. "
-        "Names that TensorRT itself made: `__myl_ConvAct_myl0_1`, `(Unnamed Layer* 3) [Convolution]`. Any other name, such as that of a "
-        f"module, is `{UNKNOWN}`. Of names that are joined with ` + `, at most {LAYERS_IN_A_NAME}."
-    )
     leaves_with_text = "The whole name, at most 2 KiB."
     is_local = True
     _OF_TORCH_TENSORRT = re.compile(r"(\[[A-Z_]{1,64}\]-\[[A-Za-z_][\w.]{0,127}\]-)\[.*\]", re.ASCII | re.DOTALL)
     _OF_TENSORRT = re.compile(r"__myl_\w{1,128}|\(Unnamed Layer\* \d{1,6}\) \[[A-Z][A-Za-z]{1,64}\]", re.ASCII)
-
-    def accepts(self, text: str) -> bool:
-        """See `Kind`."""
-        return self.reduced(text) == text
 
     def reduced(self, text: str) -> str:
         """See `Kind`."""
@@ -358,29 +352,18 @@ class LayerName(Kind):
         match = self._OF_TORCH_TENSORRT.fullmatch(name)
         return UNKNOWN if match is None else f"{match[1]}[{UNKNOWN}]"
 
-    def whole(self, text: str) -> str:
-        """See `Kind`."""
-        return cut(text)
-
 
 class SpanName(Kind):
-    """The name of a span of torchspan, or of a step that has no span."""
+    """The name of a span of torchspan, or of a step that has no span.
+
+    The kind of work (`torch_tensorrt.convert`). If the work has a target, an identifier follows; for a phase of a build, its name
+    follows. The name of a step without a span is only an identifier. Anything else is `?`.
+    """
 
     title = "name of a span"
-    leaves = (
-        "The kind of work (`torch_tensorrt.convert`). If the work has a target, an identifier follows; for a phase of "
-        "a build, its name follows. The name of a step without a span is only an identifier. "
-        f"Anything else is `{UNKNOWN}`."
-    )
     _TARGETS: ClassVar[dict[str, Kind]] = {
         row.name: BuildPhaseName() if row is BUILD_PHASE else Identifier() for row in SPANS if row.has_target
     }
-
-    def accepts(self, text: str) -> bool:
-        """See `Kind`."""
-        phase_name, _, target = text.partition(" ")
-        kind = self._TARGETS.get(phase_name) if target else None
-        return is_name(text) or (kind is not None and kind.accepts(target))
 
     def reduced(self, text: str) -> str:
         """See `Kind`. A target that is too long is replaced as a whole."""
@@ -392,18 +375,14 @@ class SpanName(Kind):
 
 
 class ProgramsSpanName(Kind):
-    """The name of a span that the program itself started."""
+    """The name of a span that the program itself started.
+
+    The name of an open span, which may be one of the program's own spans, at most 256 bytes. Recorded only in the file of `torchspan
+    run`, which contains the program's spans as well.
+    """
 
     title = "name of the program's span"
-    leaves = (
-        "The name of an open span, which may be one of the program's own spans, at most 256 bytes. Recorded only in "
-        "the file of `torchspan run`, which contains the program's spans as well."
-    )
     _LIMIT = 256
-
-    def accepts(self, text: str) -> bool:
-        """See `Kind`."""
-        return len(text.encode("utf-8", "replace")) <= self._LIMIT
 
     def reduced(self, text: str) -> str:
         """See `Kind`."""
@@ -416,15 +395,14 @@ class ProgramsSpanName(Kind):
 
 # --- Places in source code ------------------------------------------------------------------------------------------
 class PlaceText(Kind):
-    """The file of a piece of code."""
+    """The file of a piece of code.
+
+    The path of a source file, relative to the folder on Python's import path that contains it (`models/net.py`), or only the file's
+    name if no such folder contains it. Code without a file has `<string>` or similar. A folder or file whose name has characters other
+    than ASCII letters, digits, `_`, `.`, `+` and `-` is `?`, and so is anything that is not a file.
+    """
 
     title = "place"
-    leaves = (
-        "The path of a source file, relative to the folder on Python's import path that contains it (`models/net.py`), "
-        "or only the file's name if no such folder contains it. Code without a file has `<string>` or similar. A "
-        "folder or file whose name has characters other than ASCII letters, digits, `_`, `.`, `+` and `-` is "
-        f"`{UNKNOWN}`, and so is anything that is not a file."
-    )
     leaves_with_text = "The absolute path of the file, which may contain the name of a user."
 
     def accepts(self, text: str) -> bool:
@@ -435,19 +413,15 @@ class PlaceText(Kind):
         """See `Kind`."""
         return source_places.reduced(text)
 
-    def whole(self, text: str) -> str:
-        """See `Kind`."""
-        return cut(text)
-
 
 class LineText(PlaceText):
-    """A line of a file, as one text."""
+    """A line of a file, as one text.
+
+    The path of a source file as in a place, a colon and the number of a line (`models/net.py:12`). Anything else is `?`. In a list that
+    is too long as a whole, the path is only the file's name.
+    """
 
     title = "line of code"
-    leaves = (
-        "The path of a source file as in a place, a colon and the number of a line (`models/net.py:12`). Anything else is "
-        f"`{UNKNOWN}`. In a list that is too long as a whole, the path is only the file's name."
-    )
     leaves_with_text = (
         "The absolute path of the file, which may contain the name of a user, and the number of the line."
     )

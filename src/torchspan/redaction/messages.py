@@ -6,24 +6,27 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from torchspan._base.reading import traceback_of
 from torchspan.redaction import UNKNOWN
 from torchspan.redaction.bounds import VALUE_LIMIT
-from torchspan.redaction.message_table import LENGTH_LIMIT, graph_breaks, table
-from torchspan.redaction.raised import text_of
+from torchspan.redaction.code_texts import texts_of
+from torchspan.redaction.message_table import table
 from torchspan.redaction.tensorrt_text import Framed, framed, preceded
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 LIBRARIES = frozenset(("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx"))
-"""Libraries whose code may have a message as a constant."""
+"""Libraries whose code has the texts of their messages."""
 
 _DEEPEST = 6
 """How many of TensorRT's frames, inside each other, are read."""
+
+_BEGINNING = 2_048
+"""Characters of a text in which its first line ends."""
 
 
 class LibraryMessage(str):
@@ -44,28 +47,39 @@ class LibraryMessage(str):
 
 
 def of_text(text: str, written_in: FrameType | None = None) -> LibraryMessage:
-    """A text of a library: what its row lets through if it is in the table, otherwise `?`.
+    """A text of a library, as far as it is known: as a whole, or else its first line alone. Otherwise it is `?`.
 
-    What TensorRT writes around its texts leaves in both cases: the place in its source, the function and the error code.
+    It is known if a row of the table matches it, or a text in the code of the library that wrote it. What TensorRT writes around its
+    texts leaves in any case: the place in its source, the function and the error code.
 
     Args:
         text: As the library wrote it.
-        written_in: The frame of the code that wrote it. If the text is a constant of a library's code, it leaves as it is.
+        written_in: The frame of the code that wrote it.
     """
-    return LibraryMessage(text if _is_library_constant(text, written_in) else _kept(text, 0), text)
+    first_line, is_line, _ = text[:_BEGINNING].lstrip().partition("\n")
+    texts = (text, first_line) if is_line else (text,)
+    reduced = (_known(each.rstrip(), written_in) for each in texts)
+    return LibraryMessage(next((each for each in reduced if each != UNKNOWN), UNKNOWN), text)
+
+
+def _known(text: str, frame: FrameType | None) -> str:
+    """What leaves of a text by its row, which keeps types and shapes, or else by the code that wrote it."""
+    kept = _kept(text, 0)
+    if kept != UNKNOWN or frame is None or not _is_of_library(frame):
+        return kept
+    return texts_of(frame.f_code).kept(text) or UNKNOWN
 
 
 def _kept(text: str, depth: int) -> str:
     """What leaves of a text that is in `depth` frames of TensorRT."""
-    text = text.rstrip()
     frame = framed(text) if depth < _DEEPEST else None
     if frame is not None:
-        return _around(frame, _kept(frame.inner, depth + 1))
+        return _around(frame, _kept(frame.inner.rstrip(), depth + 1))
     kept = table().kept(text)
     if kept is not None:
         return kept
     frame = preceded(text) if 0 < depth < _DEEPEST else None
-    inner = UNKNOWN if frame is None else _kept(frame.inner, depth + 1)
+    inner = UNKNOWN if frame is None else _kept(frame.inner.rstrip(), depth + 1)
     # A colon may stand in an unknown text, too: without a known text behind it, nothing is a name.
     return UNKNOWN if frame is None or inner == UNKNOWN else _around(frame, inner)
 
@@ -75,46 +89,17 @@ def _around(frame: Framed, inner: str) -> str:
 
 
 def of_error(error: BaseException) -> LibraryMessage | None:
-    """The message of an exception; None if it has no text.
+    """The message of an exception, as far as it is known; None if it has no text.
 
-    Without a row in the table it is `?`, unless it equals a string constant of the library's code that raised it. No code of the
-    exception is run: its text is the first argument that is exactly a `str`.
+    No code of the exception is run: its text is the first argument that is exactly a `str`.
     """
     text = text_of(error)
-    if not text:
-        return None
-    return of_text(text, _raised_in(error) if len(text) <= LENGTH_LIMIT else None)
-
-
-def of_graph_break_hint(text: str, written_in: FrameType | None = None) -> LibraryMessage:
-    """A hint of a graph break: whole if it is one of those that PyTorch uses everywhere, otherwise as `of_text`."""
-    return LibraryMessage(text, text) if text in graph_breaks()[1] else of_text(text, written_in)
-
-
-def of_dynamo_reason(text: str) -> LibraryMessage:
-    """Dynamo's reason for something: the type of graph break that it begins with, or its message if the table knows it."""
-    first = text.lstrip().partition("\n")[0]
-    if first in graph_breaks()[0]:
-        return LibraryMessage(first, text)
-    known = of_text(text)
-    return known if known != UNKNOWN else LibraryMessage(of_text(first), text)
+    return of_text(text, _raised_in(error)) if text else None
 
 
 def of_program(text: str) -> LibraryMessage:
     """A text of the program. Nothing of it leaves."""
     return LibraryMessage(UNKNOWN, text)
-
-
-def _is_library_constant(text: str, frame: FrameType | None) -> bool:
-    """Whether `text` is, as a whole, a string constant of the code that `frame` runs, and that code is in a library's files.
-
-    Python keeps a list of constants as one tuple, so texts in tuples count.
-    """
-    if frame is None or not _is_of_library(frame):
-        return False
-    constants = frame.f_code.co_consts
-    texts = (*constants, *(element for constant in constants if type(constant) is tuple for element in constant))
-    return any(type(constant) is str and constant == text for constant in texts)
 
 
 def _raised_in(error: BaseException) -> FrameType | None:
@@ -133,11 +118,8 @@ def _is_of_library(frame: FrameType) -> bool:
     file = getattr(package, "__file__", None)
     if package is None or package.__name__ not in LIBRARIES or type(file) is not str:
         return False
-    return _is_below(frame.f_code, str(Path(file).parent))
-
-
-def _is_below(code: CodeType, folder: str) -> bool:
-    return code.co_filename.startswith(f"{folder}/") or code.co_filename.startswith(f"{folder}\\")
+    folder = str(Path(file).parent)
+    return frame.f_code.co_filename.startswith((f"{folder}/", f"{folder}\\"))
 
 
 def line_reader(*, capture_text: bool) -> Callable[[str], str]:
@@ -147,3 +129,24 @@ def line_reader(*, capture_text: bool) -> Callable[[str], str]:
 
 def _bounded(text: str) -> str:
     return text[:VALUE_LIMIT]
+
+
+# --- exceptions, read without running their code --------------------------------------------------------------------
+# `str(error)` may run code of the program: its class may define `__str__`, and so may an argument. A class may also replace `args`.
+# So it is read through `BaseException` itself.
+_SLOTS: dict[str, Any] = dict(vars(BaseException))
+
+
+def first_raised(error: BaseException) -> BaseException:
+    """The exception that `error` repeats with its arguments, as torch.fx raises a RuntimeError from a KeyError; else `error`."""
+    cause: BaseException | None = _SLOTS["__cause__"].__get__(error)
+    if cause is None:
+        return error
+    arguments, others = (_SLOTS["args"].__get__(each) for each in (error, cause))
+    return cause if arguments and [*map(id, arguments)] == [*map(id, others)] else error
+
+
+def text_of(error: BaseException) -> str:
+    """The first argument, if it is exactly a `str`: the message, for exceptions that libraries define. Otherwise empty."""
+    arguments = _SLOTS["args"].__get__(error)
+    return arguments[0] if arguments and type(arguments[0]) is str else ""

@@ -38,14 +38,13 @@ def _is_library_function(name: str) -> bool:
 
 
 class Operator(Kind):
-    """An operator that PyTorch's registry knows, a function of the libraries, or a kind of node of torch.fx."""
+    """An operator that PyTorch's registry knows, a function of the libraries, or a kind of node of torch.fx.
+
+    The name of an operator in PyTorch's registry, including the program's custom operators; of a function of Python, PyTorch or
+    Torch-TensorRT that occurs in a graph (`_operator.getitem`); or of a kind of node (`placeholder`). Anything else is `?`.
+    """
 
     title = "operator"
-    leaves = (
-        "The name of an operator in PyTorch's registry, including the program's custom operators; of a function of "
-        "Python, PyTorch or Torch-TensorRT that occurs in a graph (`_operator.getitem`); or of a kind of node "
-        f"(`placeholder`). Anything else is `{UNKNOWN}`."
-    )
 
     def accepts(self, text: str) -> bool:
         """See `Kind`. Only the spelling counts: another process may know other operators."""
@@ -112,14 +111,14 @@ def _is_recorded(name: str) -> bool:
 
 
 class RecordedOperator(Kind):
-    """What PyTorch's callbacks see: an operator, a function of autograd or TorchScript, or a range."""
+    """What PyTorch's callbacks see: an operator, a function of autograd or TorchScript, or a range.
+
+    The name of an operator in PyTorch's registry, including the program's custom operators (`aten.add.Tensor`); of a function of
+    PyTorch's autograd (`AddmmBackward0`); or of a range that PyTorch itself opens (`torch.compile.region`). The name of a range of the
+    program, and anything else, is `?`.
+    """
 
     title = "recorded operator"
-    leaves = (
-        "The name of an operator in PyTorch's registry, including the program's custom operators (`aten.add.Tensor`); of a "
-        "function of PyTorch's autograd (`AddmmBackward0`); or of a range that PyTorch itself opens "
-        f"(`torch.compile.region`). The name of a range of the program, and anything else, is `{UNKNOWN}`."
-    )
     leaves_with_text = "The name of any range, at most 256 bytes."
     is_local = True
     _LIMIT = 256
@@ -138,10 +137,12 @@ class RecordedOperator(Kind):
 
 
 class OnnxOperator(Kind):
-    """An operator of the ONNX standard."""
+    """An operator of the ONNX standard.
+
+    The name of an operator of the ONNX standard. Anything else is `?`.
+    """
 
     title = "ONNX operator"
-    leaves = f"The name of an operator of the ONNX standard. Anything else is `{UNKNOWN}`."
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
@@ -152,10 +153,6 @@ class _Entries(Kind):
     """A text of entries separated by `, `. An entry that is not accepted is `?`."""
 
     _LIMIT = 1024
-
-    def accepts(self, text: str) -> bool:
-        """See `Kind`."""
-        return len(text) <= self._LIMIT and all(self._is_entry(part) for part in text.split(", "))
 
     def reduced(self, text: str) -> str:
         """See `Kind`."""
@@ -168,13 +165,13 @@ class _Entries(Kind):
 
 
 class OperatorArguments(_Entries):
-    """Arguments of an operator: the names in its schema, with data types."""
+    """Arguments of an operator: the names in its schema, with data types.
+
+    Names of arguments, as an operator's schema has them, with the data types of tensors, and `dynamic` for a symbolic shape (`self:
+    float64, dim`). Anything but names of letters, digits and `_`, and data types is `?`.
+    """
 
     title = "arguments"
-    leaves = (
-        "Names of arguments, as an operator's schema has them, with the data types of tensors, and `dynamic` for a symbolic "
-        f"shape (`self: float64, dim`). Anything but names of letters, digits and `_`, and data types is `{UNKNOWN}`."
-    )
     _ARGUMENT = re.compile(r"(?:argument \d{1,4}|(?P<name>[A-Za-z_]\w{0,63}))(?:: (?P<types>[\w ]{1,128}))?", re.ASCII)
     _TYPES = frozenset({*DATA_TYPES, "dynamic"})
 
@@ -186,14 +183,14 @@ class OperatorArguments(_Entries):
 
 
 class Validators(_Entries):
-    """Names of functions that were asked about an operator and refused it."""
+    """Names of functions that were asked about an operator and refused it.
+
+    Names of functions, each an identifier, separated by commas; `supports_dynamic_shapes=False` for a converter that supports only
+    static shapes. Anything else is `?`.
+    """
 
     title = "validators"
     STATIC_ONLY = "supports_dynamic_shapes=False"
-    leaves = (
-        f"Names of functions, each an identifier, separated by commas; `{STATIC_ONLY}` for a converter that supports "
-        f"only static shapes. Anything else is `{UNKNOWN}`."
-    )
 
     def _is_entry(self, text: str) -> bool:
         return is_name(text) or text in {"", UNKNOWN, self.STATIC_ONLY}

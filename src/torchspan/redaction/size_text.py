@@ -21,13 +21,13 @@ def _is_sizes(text: str) -> bool:
 
 
 class ShapeText(Kind):
-    """A shape or a range of sizes: `[1, 16]`, `[1..4..8, s77]`, `s77: [1, 8]`."""
+    """A shape or a range of sizes: `[1, 16]`, `[1..4..8, s77]`, `s77: [1, 8]`.
+
+    Sizes of tensors: numbers, and the symbols that PyTorch gives to dynamic sizes (`[1, 16]`, `[1..4..8, s77]`, `s77: [1, 8]`). For an
+    argument without a shape, the name of its type (`int`). Anything else is `?`.
+    """
 
     title = "shape"
-    leaves = (
-        "Sizes of tensors: numbers, and the symbols that PyTorch gives to dynamic sizes (`[1, 16]`, `[1..4..8, s77]`, "
-        f"`s77: [1, 8]`). For an argument without a shape, the name of its type (`int`). Anything else is `{UNKNOWN}`."
-    )
     _LIMIT = 512
 
     def accepts(self, text: str) -> bool:
@@ -36,13 +36,13 @@ class ShapeText(Kind):
 
 
 class ArgumentPath(Formed):
-    """The path of a tensor in the arguments of a call."""
+    """The path of a tensor in the arguments of a call.
+
+    The name of a parameter, followed by the positions in its containers (`past[0][1]`), at most 256 characters. The program has chosen
+    the name. Keys of dictionaries and names of arguments for `**kwargs` are `?`.
+    """
 
     title = "place in arguments"
-    leaves = (
-        "The name of a parameter, followed by the positions in its containers (`past[0][1]`), at most 256 characters. "
-        f"The program has chosen the name. Keys of dictionaries and names of arguments for `**kwargs` are `{UNKNOWN}`."
-    )
     form = r"(?=.{1,256}$)[^\W\d]\w*(?:\.\?)?(?:\[(?:[0-9]{1,9}|\?)\])*"
 
 
@@ -60,13 +60,13 @@ class DataType(Enumeration):
 
 
 class SettingValue(Formed):
-    """The value of a setting, if it is a number or one of a library's own words."""
+    """The value of a setting, if it is a number or one of a library's own words.
+
+    A number, `True`, `False`, `None`, a data type or a word from Torch-TensorRT's own lists (`EngineCapability.STANDARD`). Anything
+    else is `?`.
+    """
 
     title = "value of a setting"
-    leaves = (
-        "A number, `True`, `False`, `None`, a data type or a word from Torch-TensorRT's own lists "
-        f"(`EngineCapability.STANDARD`). Anything else is `{UNKNOWN}`."
-    )
     form = (
         r"-?\d{1,19}|-?\d{1,19}\.\d{1,19}|-?\d(?:\.\d{1,19})?e[-+]?\d{1,3}|True|False|None|none|fast|moderate|full"
         r"|EngineCapability\.(?:STANDARD|SAFETY|DLA_STANDALONE)"

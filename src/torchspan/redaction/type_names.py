@@ -38,17 +38,16 @@ _IN_MESSAGES = """
 """Names of types that messages contain: of PyTorch, TensorRT, NumPy, and those of Python that `builtins` does not have."""
 
 _PREFIXES = ("torch.", "c10::", "at::", "dtype.", "DataType.", "trt.", "torch.nn.", "torch.nn.modules.container.")
-BUILTINS = {
-    name: builtin
-    for name, builtin in vars(builtins).items()
+_BUILTINS = frozenset(
+    name
+    for name, kind in vars(builtins).items()
     # A program may have put objects of its own there.
-    if type(builtin) in (type, type(len)) and (builtin.__module__, builtin.__name__) == ("builtins", name)
-}
-"""The classes and functions of Python's `builtins`, by their names."""
-_TYPES = frozenset(
-    {*DATA_TYPES, *NOT_TENSORS, *_IN_CPP.split(), *_IN_MESSAGES.split()}
-    | {name for name, kind in BUILTINS.items() if isinstance(kind, type) and not issubclass(kind, BaseException)}
+    if type(kind) is type
+    and (kind.__module__, kind.__name__) == ("builtins", name)
+    and not issubclass(kind, BaseException)
 )
+"""The classes of Python's `builtins` that are no exceptions."""
+_TYPES = _BUILTINS.union(DATA_TYPES, NOT_TENSORS, _IN_CPP.split(), _IN_MESSAGES.split())
 
 
 def is_type_name(text: str) -> bool:

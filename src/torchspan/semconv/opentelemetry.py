@@ -21,7 +21,7 @@ EXCEPTION_TYPE = Attribute("exception.type", "string", "Class of the exception."
 EXCEPTION_MESSAGE = Attribute(
     "exception.message",
     "string",
-    "Message of the exception, as in the table of messages, or a string constant of the library's code that raised it. "
+    "Message of the exception, as in the table of messages, or with the words of the library's code that raised it. "
     "Absent for any other message: class and place name it.",
     event="exception",
     kind=ErrorMessage(),

@@ -23,7 +23,7 @@ from torchspan._version import __version__
 from torchspan.engine import Event, Occurrence
 from torchspan.environment_variables import TORCHSPAN_EVENTS
 from torchspan.redaction import messages
-from torchspan.redaction.raised import first_raised
+from torchspan.redaction.messages import first_raised
 
 
 # --- attributes of an exception event -------------------------------------------------------------------------------

@@ -11,10 +11,6 @@ MESSAGES = [
         "The size of tensor a (3) must match the size of tensor b (5) at non-singleton dimension 1",
     ),
     (
-        "Tensor on device cpu is not on the expected device meta!",
-        "Tensor on device ? is not on the expected device ?!",
-    ),
-    (
         "Sizes of tensors must match except in dimension 0. Expected size 3 but got size 4 for tensor number 1 in the list.",
         "Sizes of tensors must match except in dimension 0. Expected size 3 but got size 4 for tensor number ? in the list.",
     ),
@@ -53,10 +49,6 @@ MESSAGES = [
     (
         "expected m1 and m2 to have the same dtype, but got: c10::Half != float",
         "expected m1 and m2 to have the same dtype, but got: c10::Half != float",
-    ),
-    (
-        "input.size(-1) must be equal to input_size. Expected 3, got 7",
-        "input.size(-1) must be equal to input_size. Expected 3, got 7",
     ),
     (
         "index out of range in self",
@@ -119,56 +111,12 @@ MESSAGES = [
         "only Tensors of floating point dtype can require gradients",
     ),
     (
-        "Error(s) in loading state_dict for Linear:",
-        "Error(s) in loading state_dict for ?:",
-    ),
-    (
-        'Error(s) in loading state_dict for Linear:\n\tMissing key(s) in state_dict: "wanda". ',
-        "Error(s) in loading state_dict for ?:\n\tMissing key(s) in state_dict: ?.",
-    ),
-    (
-        'Error(s) in loading state_dict for Linear:\n\tUnexpected key(s) in state_dict: "wanda". \n\tsize mismatch for krol: copying a param with shape torch.Size([3, 2]) from checkpoint, the shape in current model is torch.Size([2, 2]).',
-        "Error(s) in loading state_dict for ?:\n\tUnexpected key(s) in state_dict: ?. \n\tsize mismatch for ?: copying a param with shape torch.Size([3, 2]) from checkpoint, the shape in current model is torch.Size([2, 2]).",
-    ),
-    (
-        "'Linear' object has no attribute 'nosuchthing'",
-        "'?' object has no attribute '?'",
-    ),
-    (
-        'buffer name can\'t contain "."',
-        'buffer name can\'t contain "."',
-    ),
-    (
-        "in_channels must be divisible by groups",
-        "in_channels must be divisible by groups",
-    ),
-    (
-        "embed_dim must be divisible by num_heads",
-        "embed_dim must be divisible by num_heads",
-    ),
-    (
-        "Expected more than 1 value per channel when training, got input size torch.Size([1, 3])",
-        "Expected more than 1 value per channel when training, got input size torch.Size([1, 3])",
-    ),
-    (
-        "Input Error: Only 3D, 4D and 5D input Tensors supported (got 4D) for the modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got acme)",
-        "Input Error: Only 3D, 4D and 5D input Tensors supported (got 4D) for the modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got ?)",
-    ),
-    (
-        "No such file or directory",
-        "No such file or directory",
-    ),
-    (
         "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, privateuseone device type at start of device string: jane",
         "Expected one of cpu, cuda,? device type at start of device string: ?",
     ),
     (
         "new(): invalid data type 'str'",
         "new(): invalid data type '?'",
-    ),
-    (
-        "zeros: Dimension size must be non-negative.",
-        "?: Dimension size must be non-negative.",
     ),
     (
         "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 4611686018427387904 bytes. Error code 12 (Cannot allocate memory)",
@@ -183,20 +131,8 @@ MESSAGES = [
         "linalg.cholesky: The factorization could not be completed because the input is not positive-definite (the leading minor of order ? is not positive-definite).",
     ),
     (
-        "'_OpNamespace' 'aten' object has no attribute 'nosuch'",
-        "'_OpNamespace' '?' object has no attribute '?'",
-    ),
-    (
-        "The underlying op of 'aten.add' has no overload name 'janedoe'",
-        "The underlying op of 'aten.add' has no overload name '?'",
-    ),
-    (
         "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from http://www.nvidia.com/Download/index.aspx",
         "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from http://www.nvidia.com/Download/index.aspx",
-    ),
-    (
-        "probability tensor contains either `inf`, `nan` or element < 0",
-        "probability tensor contains either `inf`, `nan` or element < 0",
     ),
     (
         "Target 7 is out of bounds.",
@@ -215,10 +151,6 @@ MESSAGES = [
         "einsum(): subscript ? has size 4 for operand ? which does not broadcast with previously seen size 3",
     ),
     (
-        "The provided filename /srv/alice/x.pt does not exist",
-        "The provided filename ? does not exist",
-    ),
-    (
         "batch1 must be a 3D tensor",
         "batch1 must be a 3D tensor",
     ),
@@ -227,16 +159,8 @@ MESSAGES = [
         "add(): argument '?' (position ?) must be Tensor, not str",
     ),
     (
-        "module 'torch' has no attribute 'frobnicate'",
-        "module 'torch' has no attribute '?'",
-    ),
-    (
         "empty(): argument 'size' failed to unpack the object at pos 2 with error \"type must be tuple of ints,but got str\"",
         "empty(): argument '?' failed to unpack the object at pos ? with error \"type must be tuple of ints,but got str\"",
-    ),
-    (
-        "int is not a Module subclass",
-        "int is not a Module subclass",
     ),
     (
         'Constraints violated (batch)! For more information, run with TORCH_LOGS="+dynamic".',
@@ -259,10 +183,6 @@ MESSAGES = [
         "When `dynamic_shapes` is specified as a dict, its top-level keys must be the arg names [?] of `inputs`, but here they are [?].?",
     ),
     (
-        "expected dynamic_shape to be None, int, or _DimHint for _IntWrapper, got <class 'dict'>",
-        "expected dynamic_shape to be None, int, or _DimHint for _IntWrapper, got <class 'dict'>",
-    ),
-    (
         "RuntimeError when making fake tensor call",
         "RuntimeError when making fake tensor call",
     ),
@@ -271,39 +191,11 @@ MESSAGES = [
         "Could not guard on data-dependent expression ? (unhinted: ?).  (Size-like symbols: ?)",
     ),
     (
-        "Expected `mod` to be an instance of `torch.nn.Module`, got <class 'function'>.",
-        "Expected `mod` to be an instance of `torch.nn.Module`, got <class 'function'>.",
-    ),
-    (
         "Failed to trace builtin operator",
         "Failed to trace builtin operator",
     ),
     (
         "Call to `torch._dynamo.graph_break()`",
         "Call to `torch._dynamo.graph_break()`",
-    ),
-    (
-        "Invalid backend: 'alice'. See `torch._dynamo.list_backends()` for available backends.",
-        "Invalid backend: ?. See `torch._dynamo.list_backends()` for available backends.",
-    ),
-    (
-        "Unrecognized mode=alice, should be one of: default, lite, reduce-overhead, max-autotune-no-cudagraphs, max-autotune",
-        "Unrecognized mode=?, should be one of: default, ?",
-    ),
-    (
-        "symbolically traced variables cannot be used as inputs to control flow",
-        "symbolically traced variables cannot be used as inputs to control flow",
-    ),
-    (
-        "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or **kwargs function argument. See the torch.fx docs on pytorch.org for a more detailed explanation of what types of control flow can be traced, and check out the Proxy docstring for help troubleshooting Proxy iteration errors",
-        "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or **kwargs function argument. See the torch.fx docs on pytorch.org for a more detailed explanation of what types of control flow can be traced, and check out the Proxy docstring for help troubleshooting Proxy iteration errors",
-    ),
-    (
-        "undefined value nosuch:",
-        "undefined value ?:",
-    ),
-    (
-        "infer_schema(func): Parameter y must have a type annotation. Got func with signature (x: torch.Tensor, y))",
-        "infer_schema(func): Parameter ? must have a type annotation. Got func with signature (?)",
     ),
 ]

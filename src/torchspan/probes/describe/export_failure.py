@@ -18,7 +18,7 @@ from torchspan.probes._call import Call
 from torchspan.probes.describe import place
 from torchspan.probes.describe.common import LIST_LIMIT, operator_name, without_none
 from torchspan.probes.describe.dynamic_shapes import named_dimensions, of_source
-from torchspan.redaction.raised import text_of
+from torchspan.redaction.messages import text_of
 from torchspan.semconv import ExportFailure
 
 Facts = dict[str, Any]

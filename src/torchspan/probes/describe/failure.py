@@ -17,7 +17,7 @@ from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call, guarded
 from torchspan.probes.describe import place
 from torchspan.probes.describe.common import is_node, meta, nodes_of, operator_name, without_none
-from torchspan.redaction.raised import first_raised
+from torchspan.redaction.messages import first_raised
 
 Facts = dict[str, Any]
 

@@ -112,7 +112,7 @@ def _of_raised(error: Any) -> Facts | None:
     return _of_raised(parameters.get("from_exc")) or _facts(
         kind,
         messages.of_text(reading.text(parameters.get("explanation")) or "", caller),
-        [messages.of_graph_break_hint(hint, caller) for hint in hints if hint],
+        [messages.of_text(hint, caller) for hint in hints if hint],
     )
 
 
@@ -144,7 +144,7 @@ def of_reason(reason: str, kind: str | None = None) -> Facts:
     return _facts(
         kind or reason.lstrip().partition("\n")[0],
         None if explained is None else messages.of_text(explained[1]),
-        [messages.of_graph_break_hint(hint) for hint in _HINT.findall(reason)[:HINTS_LIMIT]],
+        [messages.of_text(hint) for hint in _HINT.findall(reason)[:HINTS_LIMIT]],
     )
 
 
@@ -235,7 +235,7 @@ def first_line(text: Any) -> str | None:
 
 def _reason(text: Any) -> LibraryMessage | None:
     phrase = reading.text(text)
-    return None if phrase is None else messages.of_dynamo_reason(phrase)
+    return None if phrase is None else messages.of_text(phrase)
 
 
 Measured = Mapping[str, Any]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base import reading
-from torchspan.redaction.raised import text_of
+from torchspan.redaction.messages import text_of
 
 LIBRARIES = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx", "torchspan")
 """Libraries whose files are not the program's."""
