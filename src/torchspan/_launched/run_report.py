@@ -234,7 +234,7 @@ def _spare(folder: Folder) -> Descriptor:
     start, name = os.urandom(16).hex().encode() + b"\n", f"{system.getpid()}{SPARE_SUFFIX}"
     check_size(len(start))
     opened = folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC)
-    spare = Descriptor(opened, os.path.join(folder.path, name), (start, 0))  # noqa: PTH118 - as in `Folder`
+    spare = Descriptor(opened, folder.path_of(name), (start, 0))
     write_some(spare.number, memoryview(start))
     return spare
 
