@@ -255,7 +255,7 @@ WRITER = """
 import sys
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from torchspan.sdk import FileSpanExporter, _trace_file
+from torchspan.sdk import FileSpanExporter, _span_file
 provider = TracerProvider(shutdown_on_exit=False)
 provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(sys.argv[1])))
 for _ in range(200):

@@ -55,12 +55,12 @@ class RunSpan:
         A file that cannot be written is not a loss to the drawing: the program's spans are what it lacks then.
         """
         from torchspan.sdk._otlp_json import lines
-        from torchspan.sdk._trace_file import TraceFile
+        from torchspan.sdk._span_file import SpanFile
 
         # The program's processes have said what is wrong with the variables.
         size, mode = (resolved_variable(name).value for name in (TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE))
         resource = semconv.emitted({semconv.RUN_ID: self._settings.id, semconv.PROCESS_PID: os.getpid()})
-        file = TraceFile(self._settings.file, size, mode, resource=lambda: resource)
+        file = SpanFile(self._settings.file, size, mode, resource=lambda: resource)
         span = file.encoder.encode(self._span)
         for error, _ in [*file.append([span]), *file.close()]:
             self.failure = file.why(error)

@@ -24,8 +24,8 @@ from torchspan import semconv
 from torchspan._base.logs import Log
 from torchspan._version import __version__
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE
+from torchspan.sdk._span_file import FileIsFullError, SpanFile
 from torchspan.sdk._starts import start_of
-from torchspan.sdk._trace_file import FileIsFullError, TraceFile
 
 DEFAULT_PATH = "torchspan-%t-%p.jsonl"
 _logger = Log("torchspan.sdk")
@@ -71,7 +71,7 @@ class FileSpanExporter(SpanExporter):
     ) -> None:
         _check(path, max_size, mode)
         default_path = os.environ.get(TORCHSPAN_FILE, "").strip() or DEFAULT_PATH
-        self._file = TraceFile(default_path if path is None else path, max_size, mode)
+        self._file = SpanFile(default_path if path is None else path, max_size, mode)
         self._is_shut_down = False
         self._has_warned = False
 

@@ -29,8 +29,8 @@ from torchspan.environment_variables import TORCHSPAN_FILE_MODE
 from torchspan.sdk import _operator_texts
 from torchspan.sdk._open_spans import OpenSpan, OpenSpans
 from torchspan.sdk._otlp_json import Encoded
+from torchspan.sdk._span_file import Lost, SpanFile
 from torchspan.sdk._starts import start_of
-from torchspan.sdk._trace_file import Lost, TraceFile
 
 DELAY_S = 0.1
 """Seconds for which the end of a run may wait to be written."""
@@ -85,7 +85,7 @@ class RunFileProcessor(SpanProcessor):
     ) -> None:
         self._run_id = run_id
         self._failed = failed
-        self._file = TraceFile(path, max_size, resource=self._resource)
+        self._file = SpanFile(path, max_size, resource=self._resource)
         self._open = OpenSpans()
         self._start_process()
         before_each_fork(self.force_flush)

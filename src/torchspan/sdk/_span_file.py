@@ -47,7 +47,7 @@ Lost = list[tuple[Exception, int]]
 """Why spans are not in the file, and how many."""
 
 
-class TraceFile:
+class SpanFile:
     """A file to which threads and processes append spans, each time by one write on an O_APPEND descriptor under a lock that all writers share.
 
     Args:
