@@ -10,7 +10,6 @@ import sys
 import pytest
 
 from support.child import unmeasured
-from torchspan._files import opening as files
 from torchspan._files.opening import open_for_appending, system
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no links, pipes and owners")
@@ -114,10 +113,10 @@ def test_where_a_file_system_gives_every_file_one_owner_it_counts_as_this_users(
     [
         (os.mkfifo, "it is a named pipe, and not a regular file"),
         (os.mkdir, "Is a directory"),
-        (bind, "it is a socket, and not a regular file"),
+        (bind, "No such device or address"),
     ],
 )
-def test_what_is_not_a_regular_file_is_refused_without_being_opened(tmp_path, monkeypatch, make, clause):
+def test_what_is_not_a_regular_file_is_refused_and_not_waited_for(tmp_path, monkeypatch, make, clause):
     monkeypatch.chdir(tmp_path)  # the name of a socket must be short
     make("x")
     assert why("x") == clause
@@ -137,21 +136,20 @@ def test_the_names_of_this_processs_descriptors_are_links_and_refused(tmp_path):
 
 @pytest.fixture
 def swapped(monkeypatch):
-    """`swapped(path, make)`: right after the first look at the path, what is there is removed and `make()` called."""
+    """`swapped(path, make)`: once the path turned out to be taken, what is there is removed and `make()` called."""
 
     def swap(path, make):
-        look = os.lstat
+        real = os.open
 
-        def lstat(name, **options):
-            status = look(name, **options)
-            if name == path:
-                monkeypatch.setattr(system, "lstat", look)
+        def opened(name, flags, *arguments):
+            if name == path and not flags & os.O_EXCL:
+                monkeypatch.setattr(system, "open", real)
                 os.unlink(path)
                 make()
-            return status
+            return real(name, flags, *arguments)
 
         with open(path, "w"):
-            monkeypatch.setattr(system, "lstat", lstat)
+            monkeypatch.setattr(system, "open", opened)
 
     return swap
 
@@ -174,22 +172,14 @@ def test_a_file_that_is_swapped_for_a_second_name_of_another_is_refused(path, sw
 
 def test_a_file_that_is_swapped_for_a_pipe_is_refused_and_not_waited_for(path, swapped):
     swapped(path, lambda: os.mkfifo(path))
-    assert why(path) == "it was replaced while it was opened"
+    assert why(path) == "it is a named pipe, and not a regular file"
 
 
-def test_a_file_that_is_deleted_while_it_is_opened_is_made_again(path, swapped):
+def test_a_file_that_is_deleted_while_it_is_opened_is_an_error_and_made_by_the_next_attempt(path, swapped):
     swapped(path, lambda: None)
+    assert why(path) == "No such file or directory"
     os.close(open_for_appending(path))
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-
-
-def test_a_file_that_is_deleted_and_made_again_all_the_time_ends_the_attempts(path, monkeypatch):
-    def gone(*_args, **_options):
-        raise FileNotFoundError(2, "No such file or directory", path)
-
-    with open(path, "w"):
-        monkeypatch.setattr(files, "open_existing", gone)
-    assert why(path) == "it is deleted and created again repeatedly"
 
 
 def test_a_size_beyond_the_limit_of_the_process_is_refused_and_the_limit_itself_is_not():

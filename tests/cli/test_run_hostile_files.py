@@ -90,7 +90,6 @@ OUTLIVING = """
 import json, os, sys, time
 folder = json.loads(os.environ["TORCHSPAN_RUN"])["reports"]
 print(folder, flush=True)
-number = os.stat(folder).st_ino
 if os.fork() == 0:
     os.setsid()
     if "closes" in sys.argv:
@@ -98,11 +97,10 @@ if os.fork() == 0:
     while os.path.exists(folder):  # the run continues
         time.sleep(0.01)
     os.mkdir(folder)  # as another user may, once it is gone
-    while os.stat(folder).st_ino == number:  # reused: here the owner would be the only difference
-        os.rename(folder, f"{folder}.taken")
-        os.mkdir(folder)
     for name in (f"{os.getpid()}.new", f"{os.getpid()}.json", f"{os.getpid()}.crash"):
         os.symlink(os.path.abspath("victim"), os.path.join(folder, name))
+    if os.geteuid() == 0:
+        os.chown(folder, 65534, 65534)
     sys.exit()  # writes the report
 """
 
@@ -115,12 +113,13 @@ def test_a_process_that_outlives_its_run_writes_through_no_link_and_leaves_nothi
     command = ["run", "--quiet", "--", sys.executable, "-c", f"{TRACED}\n{OUTLIVING}", *words]
     result = shell(*command, env={**os.environ, "TMPDIR": str(temporary)})  # returns when the last process has ended
     folder = Path(result.stdout.strip())
-    assert {path.name for path in temporary.iterdir()} <= {folder.name, f"{folder.name}.taken"}
-    assert len(list(folder.iterdir())) == 3
-    assert all(path.is_symlink() for path in folder.iterdir())
+    assert [path.name for path in temporary.iterdir()] == [folder.name]
+    if os.geteuid() == 0:  # only root can give the folder to another user
+        assert [path.is_symlink() for path in folder.iterdir()] == [True] * 3
     assert (shell.folder / "victim").read_text() == "precious"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_a_swapped_folder_for_reports_is_neither_read_nor_removed(shell, tmp_path):
     swapping = """
         import json, os
@@ -130,17 +129,15 @@ def test_a_swapped_folder_for_reports_is_neither_read_nor_removed(shell, tmp_pat
         with open(f"{folder}/{os.getpid()}.json", "w") as file:
             file.write('{"planted": true}')
         os.mkfifo(f"{folder}/1.json")
+        os.chown(folder, 65534, 65534)
     """
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     result = run(shell, program=swapping, TMPDIR=str(temporary))
     (folder,) = [path for path in temporary.iterdir() if not path.name.endswith(".moved")]
     assert result.returncode == 0
-    assert "none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was imported" in result.stderr, (
-        "the report was read"
-    )
+    assert "nothing was recorded: no Python process" in result.stderr, "the report was read"
     assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".json"]
-    assert [list(path.iterdir()) for path in temporary.iterdir() if path.name.endswith(".moved")] == [[]]
 
 
 def test_reports_and_the_folder_are_for_their_owner_alone(shell):

@@ -462,3 +462,15 @@ def test_a_span_of_a_test_that_replaces_the_clock_has_the_true_time(program):
 
     (span,) = [span for line in lines(app) for each in line["resourceSpans"] for span in each["scopeSpans"][0]["spans"]]
     assert int(span["startTimeUnixNano"]) > 1_700_000_000 * 10**9
+
+
+def test_an_exception_in_a_block_of_a_span_is_recorded_as_with_a_provider_of_the_programs():
+    from opentelemetry.sdk.trace import TracerProvider
+
+    from torchspan._launched.own_spans import OwnSpan
+
+    span = TracerProvider(shutdown_on_exit=False).get_tracer("program").start_span("work")
+    with pytest.raises(ValueError, match="no"), OwnSpan(span) as entered:
+        assert type(entered) is OwnSpan
+        raise ValueError("no")
+    assert ([event.name for event in span.events], span.end_time is None) == (["exception"], False)

@@ -84,7 +84,7 @@ class Interrupted(FileSpanExporter):
     calls = 0
     def export(self, spans):
         self.calls += 1
-        with self._file._thread_lock:
+        with self._file._lock:
             done = super().export(spans)
             if self.calls == {which}:
                 os.kill(os.getpid(), signal.SIGTERM)

@@ -28,6 +28,7 @@ from support.child import unmeasured
 from torchspan._files.opening import system
 from torchspan.sdk import RunFileProcessor, _file_processor
 from torchspan.sdk._open_spans import MOST_OPEN
+from torchspan.sdk._span_file import SpanFile
 
 ATTRIBUTES = {"torchspan.keep": True, "torch.model.class": "Net"}
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
@@ -224,9 +225,7 @@ def test_a_signal_handler_between_any_two_instructions_of_a_write_loses_and_misc
     while True:
         for _ in range(2):
             own.start_span("torch_tensorrt.execute").end()  # waits
-        with interrupted_at(
-            RunFileProcessor._write_waiting, instruction, lambda: user.start_span("in the handler").end()
-        ) as run:
+        with interrupted_at(SpanFile.write, instruction, lambda: user.start_span("in the handler").end()) as run:
             user.start_span("work").end()
         expected += ["torch_tensorrt.execute"] * 2 + ["work"] + ["in the handler"] * (len(run) >= instruction)
         if len(run) < instruction:
@@ -685,7 +684,7 @@ def test_a_child_that_is_forked_while_another_thread_writes_does_not_wait_for_it
     holding, may_go = threading.Event(), threading.Event()
 
     def hold():
-        with processor._file._thread_lock:
+        with processor._file._lock:
             holding.set()
             assert may_go.wait(60)
 

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 
 from support.descriptors import no_more_descriptors
 from torchspan._files import opening
-from torchspan.sdk import FileSpanExporter, RunFileProcessor, _append_file
+from torchspan.sdk import FileSpanExporter, RunFileProcessor, _span_file
 from torchspan.sdk._path import is_literal
 
 SUCCESS, FAILURE = SpanExportResult.SUCCESS, SpanExportResult.FAILURE
@@ -86,7 +86,7 @@ def test_a_mode_that_is_none_is_named_and_the_default_holds(path, monkeypatch, c
 
 @pytest.mark.parametrize("function", ["identity", "_high", "check_is_of_traces"])
 def test_a_file_that_could_not_be_opened_leaves_no_descriptor_and_is_opened_again(path, monkeypatch, function):
-    module = _append_file if hasattr(_append_file, function) else opening
+    module = _span_file if hasattr(_span_file, function) else opening
 
     def failing(*_arguments):
         raise MemoryError
@@ -162,8 +162,8 @@ def pauses(monkeypatch):
         made.append(seconds)
         now[0] += seconds
 
-    monkeypatch.setattr(_append_file, "sleep", sleep)
-    monkeypatch.setattr(_append_file, "monotonic", lambda: now[0])
+    monkeypatch.setattr(_span_file, "sleep", sleep)
+    monkeypatch.setattr(_span_file, "monotonic", lambda: now[0])
     return made
 
 
@@ -253,7 +253,7 @@ def test_a_lock_that_is_released_in_time_changes_nothing(path, held, pauses, mon
         pauses.append(seconds)
         fcntl.flock(held, fcntl.LOCK_UN)
 
-    monkeypatch.setattr(_append_file, "sleep", release_now)
+    monkeypatch.setattr(_span_file, "sleep", release_now)
     assert FileSpanExporter(path).export(spans()) is SUCCESS
     assert (names(path.read_text()), len(pauses), caplog.messages) == (["work"], 1, [])
 

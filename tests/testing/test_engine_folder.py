@@ -206,8 +206,8 @@ def damaged(key_file, how):
         ("readable", "engines.key may be read by other users, or contains no key; remove it"),
         ("short", "engines.key may be read by other users, or contains no key; remove it"),
         ("link", "Too many levels of symbolic links"),
-        ("pipe", "is not a regular file of this user, or has a second name (a hard link)"),
-        ("folder", "is not a regular file of this user, or has a second name (a hard link)"),
+        ("pipe", "it is a named pipe, and not a regular file"),
+        ("folder", "Is a directory"),
     ],
 )
 def test_a_key_that_others_may_know_is_not_used(folder, entry, reference, key_file, how, why, caplog):

@@ -111,30 +111,29 @@ def write_some(number: int, content: memoryview) -> memoryview:
     return content[written:]
 
 
-def replace_file(name: str, content: bytes, mode: int | None, dir_fd: int | None = None) -> None:
+def replace_file(name: str, content: bytes, mode: int | None) -> None:
     """Write a file with this content. One that has the name stays as it is until all of the new one is there. Raises OSError.
 
     Args:
         mode: Permissions of the file, whatever the umask. None: those of any new file.
-        dir_fd: The folder that a name without a folder is in.
     """
     check_size(len(content))
     folder, base = os.path.split(name)
     unfinished = os.path.join(folder, f"{base[:100]}.{system.getpid()}.{threading.get_ident()}.new")  # noqa: PTH118
     with contextlib.suppress(FileNotFoundError):  # of an earlier process with this number
-        system.unlink(unfinished, dir_fd=dir_fd)
+        system.unlink(unfinished)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CAREFULLY
-        with FileIO(system.open(unfinished, flags, 0o666 if mode is None else mode, dir_fd=dir_fd), "wb") as file:
+        with FileIO(system.open(unfinished, flags, 0o666 if mode is None else mode), "wb") as file:
             if mode is not None and hasattr(system, "fchmod"):
                 system.fchmod(file.fileno(), mode)
             left = memoryview(content)
             while left:
                 left = write_some(file.fileno(), left)
-        system.replace(unfinished, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        system.replace(unfinished, name)
     except BaseException:
         with contextlib.suppress(OSError):
-            system.unlink(unfinished, dir_fd=dir_fd)
+            system.unlink(unfinished)
         raise
 
 
@@ -148,12 +147,8 @@ CAREFULLY: int = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK
 _START = 4096
 """Bytes of a file by which it is recognized."""
 
-_ATTEMPTS = 10
-"""Attempts to open a name whose file is deleted and made again meanwhile."""
-
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
@@ -168,20 +163,32 @@ def refused(name: str | os.PathLike[str], why: str) -> OSError:
     return OSError(errno.EPERM, f"it {why}", os.fspath(name))
 
 
-def _check(name: str, status: os.stat_result) -> None:
-    """Raises OSError for what is not a regular file of this user's that has one name.
+def checked(opened: int, name: str) -> int:
+    """The descriptor `opened`, of the file `name`. Raises OSError, and closes it, where it is not a regular file of this user's that has one name."""
+    try:
+        status = system.fstat(opened)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        if not stat.S_ISREG(status.st_mode):
+            raise refused(name, f"is {_kind(status)}, and not a regular file")
+        if not _is_own(status, name):
+            raise refused(name, "belongs to another user")
+        if status.st_nlink > 1:
+            raise refused(name, "has a second name (a hard link)")
+    except BaseException:
+        system.close(opened)
+        raise
+    return opened
 
-    Args:
-        status: That of the name, or of the descriptor that was opened under it.
+
+def _is_own(status: os.stat_result, name: str) -> bool:
+    """Whether the file belongs to this user, or to the owner of its folder.
+
+    A file system without owners (a share, a FAT disk) gives everything the same one. In a folder for all users, such as /tmp, a file
+    that another user has put there belongs to neither.
     """
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-    if not stat.S_ISREG(status.st_mode):
-        raise refused(name, f"is {_kind(status)}, and not a regular file")
-    if not is_own(status, os.path.dirname(name)):  # noqa: PTH120
-        raise refused(name, "belongs to another user")
-    if status.st_nlink > 1:
-        raise refused(name, "has a second name (a hard link)")
+    own = not hasattr(system, "geteuid") or status.st_uid == system.geteuid()
+    return own or status.st_uid == system.stat(os.path.dirname(name) or os.curdir).st_uid  # noqa: PTH120
 
 
 def open_for_appending(name: str, mode: int = PRIVATE) -> int:
@@ -192,16 +199,14 @@ def open_for_appending(name: str, mode: int = PRIVATE) -> int:
     Args:
         mode: Permissions of a file that is made, whatever the umask.
     """
-    for _ in range(_ATTEMPTS):
-        with contextlib.suppress(FileExistsError):
-            descriptor = system.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | CAREFULLY, mode)
-            if hasattr(system, "fchmod"):
-                with contextlib.suppress(OSError):  # a file system without permissions
-                    system.fchmod(descriptor, mode)
-            return descriptor
-        with contextlib.suppress(FileNotFoundError):
-            return open_existing(name, os.O_APPEND)
-    raise refused(name, "is deleted and created again repeatedly")
+    try:
+        opened = system.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | CAREFULLY, mode)
+    except FileExistsError:
+        return open_existing(name, os.O_APPEND)
+    if hasattr(system, "fchmod"):
+        with contextlib.suppress(OSError):  # a file system without permissions
+            system.fchmod(opened, mode)
+    return opened
 
 
 def open_existing(name: str, flags: int) -> int:
@@ -209,27 +214,13 @@ def open_existing(name: str, flags: int) -> int:
 
     Raises OSError, as `open_for_appending` does.
     """
-    expected = system.lstat(name)
-    if stat.S_ISLNK(expected.st_mode):
-        raise _is_link(name)
-    _check(name, expected)  # opening alone has effects on some devices and on the readers of a pipe
     try:
         opened = system.open(name, flags | CAREFULLY | (os.O_RDWR if flags & os.O_APPEND else 0))
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
-            raise _is_link(name) from None
+            raise refused(name, "is a link, which torchspan does not follow") from None
         raise
-    try:
-        status = system.fstat(opened)
-        if not stat.S_ISREG(status.st_mode):
-            raise refused(name, "was replaced while it was opened")
-        if status.st_nlink == 0:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-        _check(name, status)
-    except BaseException:
-        system.close(opened)
-        raise
-    return opened
+    return checked(opened, name)
 
 
 def open_own(name: str, start: re.Pattern[bytes], what: str, inputs: Iterable[str] = ()) -> int:
@@ -263,10 +254,6 @@ def _is_file(name: str, status: os.stat_result) -> bool:
     return False
 
 
-def _is_link(name: str) -> OSError:
-    return refused(name, "is a link, which torchspan does not follow")
-
-
 def check_size(size: int) -> None:
     """Raises OSError if this process may not write a file of this size.
 
@@ -277,22 +264,6 @@ def check_size(size: int) -> None:
         if limit != resource.RLIM_INFINITY and size > limit:
             reason = f"this process may write files of at most {limit} bytes (RLIMIT_FSIZE, ulimit -f)"
             raise OSError(errno.EFBIG, f"{os.strerror(errno.EFBIG)}: {reason}")
-
-
-def is_own(status: os.stat_result, folder: str) -> bool:
-    """Whether a file or folder belongs to this user.
-
-    Args:
-        folder: Where this user could make a file alongside it, or inside.
-    """
-    if not hasattr(system, "geteuid") or status.st_uid == system.geteuid():
-        return True
-    import tempfile  # rarely needed, and every process below `torchspan run` loads this module
-
-    # A file system without owners (a share, a FAT disk) gives every file the same one.
-    with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=folder) as probe_file:
-        return system.fstat(probe_file.fileno()).st_uid == status.st_uid
-    return False
 
 
 def _kind(status: os.stat_result) -> str:

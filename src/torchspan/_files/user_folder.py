@@ -8,7 +8,6 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
 from functools import lru_cache
 from io import FileIO
 from pathlib import Path
@@ -41,16 +40,12 @@ def caches() -> Path | None:
     return folder / "torchspan"
 
 
-@contextlib.contextmanager
-def private(path: Path) -> Iterator[Folder]:
+def private(path: Path) -> Folder:
     """A folder to which only this user may write. Raises UnusableError for another one, OSError for none."""
     folder = Folder(os.path.realpath(path))
-    try:
-        if not is_own(folder.status()):
-            raise UnusableError("it must belong to this user, and no other user may write to it")
-        yield folder
-    finally:
-        folder.close()
+    if not is_own(folder.status()):
+        raise UnusableError("it must belong to this user, and no other user may write to it")
+    return folder
 
 
 def is_own(status: os.stat_result) -> bool:
@@ -89,9 +84,6 @@ def digests_key() -> bytes:
         if path is None:
             return _OF_THIS_PROCESS
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with private(path) as folder:
-            return key_in(folder, DIGESTS_KEY)
-    except (
-        Exception
-    ):  # a full disk, a file system without permissions, an operating system without descriptors of folders
+        return key_in(private(path), DIGESTS_KEY)
+    except Exception:  # a full disk, a file system without permissions
         return _OF_THIS_PROCESS

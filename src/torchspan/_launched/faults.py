@@ -86,7 +86,7 @@ class _Catcher:
     def _open(self) -> bool:
         try:
             opened = self._folder.open(_name(), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-            file = Descriptor(opened, os.path.join(self._folder.path, _name()))  # noqa: PTH118 - as in `Folder`
+            file = Descriptor(opened, self._folder.path_of(_name()))
         except OSError:
             return False
         try:

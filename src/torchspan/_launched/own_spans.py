@@ -7,13 +7,17 @@ would not exist, so they must not become parents in the program's provider. The 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import wrapt
 from opentelemetry import trace
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, Span, SpanContext, TraceFlags
 
 from torchspan._launched.private_api import tracer_provider
 from torchspan._launched.run_settings import parse_traceparent
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class RunSpanContext(SpanContext):
@@ -33,58 +37,26 @@ class RunSpanContext(SpanContext):
         return tracer_provider() is None and super().is_valid
 
 
-class OwnSpan(Span):
+_PROXY: Any = wrapt.ObjectProxy
+
+
+class OwnSpan(_PROXY):  # type: ignore[misc]
     """A span of `run`'s own provider, or of another process of the run: `span` with ids that become invalid.
 
-    Attributes that the API does not have are those of `span`.
+    Everything else of it is that of `span`.
     """
 
     def __init__(self, span: Span, local_root: int | None = None) -> None:
-        self._span = span
-        self._ids = owned(span.get_span_context(), local_root)
+        super().__init__(span)
+        self._self_ids = owned(span.get_span_context(), local_root)
 
     def get_span_context(self) -> SpanContext:
         """The ids, while others may refer to them."""
-        return self._ids if self._ids.is_valid else INVALID_SPAN_CONTEXT
+        return self._self_ids if self._self_ids.is_valid else INVALID_SPAN_CONTEXT
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._span, name)
-
-    def end(self, end_time: int | None = None) -> None:
-        """See `opentelemetry.trace.Span`."""
-        self._span.end(end_time)
-
-    def set_attributes(self, attributes: Any) -> None:
-        """See `opentelemetry.trace.Span`."""
-        self._span.set_attributes(attributes)
-
-    def set_attribute(self, key: str, value: Any) -> None:
-        """See `opentelemetry.trace.Span`."""
-        self._span.set_attribute(key, value)
-
-    def add_event(self, name: str, attributes: Any = None, timestamp: int | None = None) -> None:
-        """See `opentelemetry.trace.Span`."""
-        self._span.add_event(name, attributes, timestamp)
-
-    def add_link(self, context: SpanContext, attributes: Any = None) -> None:
-        """See `opentelemetry.trace.Span`."""
-        self._span.add_link(context, attributes)
-
-    def update_name(self, name: str) -> None:
-        """See `opentelemetry.trace.Span`."""
-        self._span.update_name(name)
-
-    def is_recording(self) -> bool:
-        """See `opentelemetry.trace.Span`."""
-        return self._span.is_recording()
-
-    def set_status(self, status: Any, description: str | None = None) -> None:
-        """See `opentelemetry.trace.Span`."""
-        self._span.set_status(status, description)
-
-    def record_exception(self, exception: BaseException, *args: Any, **kwargs: Any) -> None:
-        """See `opentelemetry.trace.Span`."""
-        self._span.record_exception(exception, *args, **kwargs)
+    def __enter__(self) -> Self:
+        self.__wrapped__.__enter__()  # of the SDK, whose end of the block records an exception
+        return self
 
 
 def owned(context: SpanContext, local_root: int | None = None) -> RunSpanContext:

@@ -230,7 +230,7 @@ def _opened(folder: Folder) -> Descriptor:
     mark, name = os.urandom(16).hex().encode() + b"\n", f"{system.getpid()}{SUFFIX}"
     check_size(_START)
     opened = folder.open(name, os.O_RDWR | os.O_CREAT)
-    file = Descriptor(opened, os.path.join(folder.path, name), (mark, 0))  # noqa: PTH118 - as in `Folder`
+    file = Descriptor(opened, folder.path_of(name), (mark, 0))
     system.pwrite(file.number, mark, 0)
     return file
 

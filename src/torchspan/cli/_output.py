@@ -18,7 +18,7 @@ from torchspan.answers.lines import printable
 from torchspan.cli._command import CommandError
 from torchspan.environment_variables import TORCHSPAN_FILE
 from torchspan.sdk import _path
-from torchspan.sdk._append_file import check_is_of_traces
+from torchspan.sdk._span_file import check_is_of_traces
 
 _USAGE = 2
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import tempfile
 from collections.abc import Iterator
@@ -29,13 +30,13 @@ _FILES = re.compile(
 def scratch_folder() -> Iterator[Folder]:
     """A new folder that is removed at the end. Folders of runs that were killed are removed first.
 
-    A marker in it says that torchspan made the folder, and the lock on it whether its run has ended: the system releases the
+    A marker in it says that torchspan made the folder, and the lock on the marker whether its run has ended: the system releases the
     lock with the last process that has inherited the descriptor. Raises CommandError where no temporary folder can be made.
     """
     try:
         parent = tempfile.gettempdir()
         _sweep(parent)
-        folder = _locked_folder(parent)
+        folder, lock = _locked_folder(parent)
     except OSError as error:
         raise CommandError(
             f"cannot make a temporary folder: {error.strerror or error}; name one that can be written: TMPDIR=<folder>"
@@ -44,16 +45,18 @@ def scratch_folder() -> Iterator[Folder]:
         yield folder
     finally:
         folder.remove(_FILES)
-        folder.close()
+        os.close(lock)
 
 
-def _locked_folder(parent: str) -> Folder:
+def _locked_folder(parent: str) -> tuple[Folder, int]:
+    """A new folder, and the descriptor that locks its marker."""
     while True:
         folder = Folder(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        if _is_held(folder.number):
-            folder.write(MARKER, _MARK)  # under the lock: no other run takes it for a left one
-            return folder
-        folder.close()
+        lock = folder.open(MARKER, os.O_RDWR | os.O_CREAT)
+        if _is_held(lock):
+            os.write(lock, _MARK)  # under the lock: no other run takes it for a left one
+            return folder, lock
+        os.close(lock)
 
 
 def _is_held(lock: int) -> bool:
@@ -76,10 +79,8 @@ def _sweep(parent: str) -> None:
         if _NAME.fullmatch(path.name):
             with contextlib.suppress(OSError):
                 folder = Folder(str(path))
-                try:
-                    if folder.read(MARKER, len(_MARK) + 1) == _MARK:
+                with os.fdopen(folder.open(MARKER, os.O_RDWR), "rb") as marker:
+                    if marker.read() == _MARK:
                         # Raises while its run lasts, or without locks.
-                        fcntl.flock(folder.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
                         folder.remove(_FILES)
-                finally:
-                    folder.close()

@@ -18,7 +18,6 @@ from torchspan._settings import resolved_variable
 from torchspan._version import __version__
 from torchspan.cli._child import Ended
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
-from torchspan.sdk import _path
 from torchspan.traces import Span, read
 
 if TYPE_CHECKING:
@@ -55,24 +54,17 @@ class RunSpan:
 
         A file that cannot be written is not a loss to the drawing: the program's spans are what it lacks then.
         """
-        from torchspan.sdk._append_file import AppendFile, FileIsFullError
-        from torchspan.sdk._otlp_json import Encoder, lines
-
-        encoder = Encoder(semconv.emitted({semconv.RUN_ID: self._settings.id, semconv.PROCESS_PID: os.getpid()}))
-        line = lines([encoder.encode(self._span)])
+        from torchspan.sdk._otlp_json import lines
+        from torchspan.sdk._span_file import SpanFile
 
         # The program's processes have said what is wrong with the variables.
         size, mode = (resolved_variable(name).value for name in (TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE))
-        file = AppendFile(lambda: _path.expand(self._settings.file, pid=os.getpid(), time=""), size, mode)
-        try:
-            file.append(line)
-        except FileIsFullError:
-            self.failure = f"{file.path} has reached its limit of {size} bytes ({TORCHSPAN_FILE_MAX_SIZE})"
-        except OSError as error:
-            self.failure = f"{file.path} cannot be written: {error.strerror or type(error).__name__}"
-        finally:
-            file.close()
-        return read(io.BytesIO(line)).records[0]
+        resource = semconv.emitted({semconv.RUN_ID: self._settings.id, semconv.PROCESS_PID: os.getpid()})
+        file = SpanFile(self._settings.file, size, mode, resource=lambda: resource)
+        span = file.encoder.encode(self._span)
+        for error, _ in [*file.append([span]), *file.close()]:
+            self.failure = file.why(error)
+        return read(io.BytesIO(lines([span]))).records[0]
 
     def deliver(self, failing: Collection[str]) -> list[str]:
         """Export it to what OTEL_TRACES_EXPORTER names, within the seconds that exporters of `run` have at exit.

@@ -22,13 +22,9 @@ except ImportError as error:
 
 from torchspan import semconv
 from torchspan._base.logs import Log
-from torchspan._files.opening import system
-from torchspan._settings import value_of
 from torchspan._version import __version__
-from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
-from torchspan.sdk import _path
-from torchspan.sdk._append_file import AppendFile, FileIsFullError
-from torchspan.sdk._otlp_json import Encoder, lines
+from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE
+from torchspan.sdk._span_file import FileIsFullError, SpanFile
 from torchspan.sdk._starts import start_of
 
 DEFAULT_PATH = "torchspan-%t-%p.jsonl"
@@ -75,26 +71,14 @@ class FileSpanExporter(SpanExporter):
     ) -> None:
         _check(path, max_size, mode)
         default_path = os.environ.get(TORCHSPAN_FILE, "").strip() or DEFAULT_PATH
-        self._template = _path.absolute(default_path if path is None else os.fspath(path))
-        self._max_size = value_of(TORCHSPAN_FILE_MAX_SIZE) if max_size is None else max_size
-        self._time = _path.start_time()
-        self._file = AppendFile(
-            self._named,
-            self._max_size,
-            value_of(TORCHSPAN_FILE_MODE) if mode is None else mode,
-        )
-        self._encoder = Encoder()
+        self._file = SpanFile(default_path if path is None else path, max_size, mode)
         self._is_shut_down = False
-        self._is_full = False
         self._has_warned = False
 
     @property
     def path(self) -> str:
         """The file that this process writes."""
         return self._file.path
-
-    def _named(self) -> str:
-        return _path.expand(self._template, pid=system.getpid(), time=self._time)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Write spans to the file, in one write.
@@ -105,34 +89,28 @@ class FileSpanExporter(SpanExporter):
         Returns:
             SUCCESS if they are in the file, else FAILURE.
         """
+        if self._is_shut_down:
+            return SpanExportResult.FAILURE
         try:
-            return self._append(spans)
+            lost = self._file.append([self._file.encoder.encode(span) for span in spans])
         except Exception as error:
             self._warn(f"torchspan: cannot encode spans ({type(error).__name__}: {error}); this batch is lost.")
             return SpanExportResult.FAILURE
+        for reason, _ in lost:
+            self._warn(self._consequence(reason))
+        return SpanExportResult.FAILURE if lost else SpanExportResult.SUCCESS
 
-    def _append(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        if self._is_shut_down or self._is_full:
-            return SpanExportResult.FAILURE
-        if not spans:
-            return SpanExportResult.SUCCESS
-        try:
-            self._file.append(lines(map(self._encoder.encode, spans)))
-        except FileIsFullError:
-            self._is_full = True
-            self._warn(
-                f"torchspan: {self.path} has reached its limit of {self._max_size} bytes. What this process records "
+    def _consequence(self, error: Exception) -> str:
+        if isinstance(error, FileIsFullError):
+            return (
+                f"torchspan: {self.path} has reached its limit of {self._file.max_size} bytes. What this process records "
                 f"from now on is not written to it. A larger limit: {TORCHSPAN_FILE_MAX_SIZE}=<bytes>."
             )
-        except OSError as error:
-            name = self.path.replace("\0", "\\x00")
-            self._warn(
-                f"torchspan: cannot write {name}: {error.strerror or error}. Spans are lost until it can be "
-                f"written. Name a file in a folder where you may write: {TORCHSPAN_FILE}=<file>."
-            )
-        else:
-            return SpanExportResult.SUCCESS
-        return SpanExportResult.FAILURE
+        name, reason = self.path.replace("\0", "\\x00"), getattr(error, "strerror", None) or error
+        return (
+            f"torchspan: cannot write {name}: {reason}. Spans are lost until it can be "
+            f"written. Name a file in a folder where you may write: {TORCHSPAN_FILE}=<file>."
+        )
 
     def export_start(
         self,

@@ -25,12 +25,11 @@ from torchspan._base.recorded_operators import RecordedOperators
 from torchspan._base.thread_starts import without_signals
 from torchspan._files import withheld
 from torchspan._files.opening import system
-from torchspan._settings import value_of
-from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
-from torchspan.sdk import _operator_texts, _path
-from torchspan.sdk._append_file import AppendFile, FileIsFullError
+from torchspan.environment_variables import TORCHSPAN_FILE_MODE
+from torchspan.sdk import _operator_texts
 from torchspan.sdk._open_spans import OpenSpan, OpenSpans
-from torchspan.sdk._otlp_json import Encoded, Encoder, lines
+from torchspan.sdk._otlp_json import Encoded
+from torchspan.sdk._span_file import Lost, SpanFile
 from torchspan.sdk._starts import start_of
 
 DELAY_S = 0.1
@@ -84,40 +83,37 @@ class RunFileProcessor(SpanProcessor):
         max_size: int | None = None,
         failed: Callable[[], None] | None = None,
     ) -> None:
-        self._template = _path.absolute(os.fspath(path))
-        self._max_size = value_of(TORCHSPAN_FILE_MAX_SIZE) if max_size is None else max_size
-        self._time = _path.start_time()
         self._run_id = run_id
         self._failed = failed
-        self._file = AppendFile(self._named, self._max_size, value_of(TORCHSPAN_FILE_MODE))
+        self._file = SpanFile(path, max_size, resource=self._resource)
         self._open = OpenSpans()
         self._start_process()
         before_each_fork(self.force_flush)
         in_each_child(self._start_process)
 
+    def _resource(self) -> dict[str, Any]:
+        return semconv.emitted({semconv.RUN_ID: self._run_id, semconv.PROCESS_PID: system.getpid()})
+
     def _start_process(self) -> None:
-        # What waits belongs to the parent, and another thread of it may have held the lock.
+        # What waits belongs to the parent, and another thread of it may have held a lock.
         self._lock = threading.RLock()
         self._errors: Counter[str] = Counter()
-        self._waiting: deque[tuple[Encoded, int]] = deque()
         self._encoding = threading.RLock()
         self._operators: deque[tuple[RecordedOperators, ReadableSpan]] = deque()
-        self.ended = 0
-        """The sampled spans that have ended in this process, and do not wait to be written."""
         self.has_unsampled = False
         """Whether spans have ended in this process that are recorded, but not sampled."""
-        self._is_writing = False
         self._is_timed = False
         self._leaves_texts_out = False
-        self._encoder = Encoder(semconv.emitted({semconv.RUN_ID: self._run_id, semconv.PROCESS_PID: system.getpid()}))
 
     @property
     def path(self) -> str:
         """The file that this process writes."""
         return self._file.path
 
-    def _named(self) -> str:
-        return _path.expand(self._template, pid=system.getpid(), time=self._time)
+    @property
+    def ended(self) -> int:
+        """The sampled spans that have ended in this process, and do not wait to be written."""
+        return self._file.ended
 
     @property
     def lost(self) -> int:
@@ -137,7 +133,7 @@ class RunFileProcessor(SpanProcessor):
             context = span.get_span_context()
             if context.trace_flags & _SAMPLED and _is_own(span) and _is_announced(span):
                 begun = _begun(span, context)
-                self._write(self._encoder.encode(begun, _ancestors(opened.and_around())), 0)
+                self._write(self._file.encoder.encode(begun, _ancestors(opened.and_around())), 0)
         except Exception as error:
             self._note(f"the start of a span could not be written ({type(error).__name__})", 0)
 
@@ -146,9 +142,7 @@ class RunFileProcessor(SpanProcessor):
         try:
             self._end(span)
         except Exception as error:
-            with self._lock:
-                self.ended += 1
-            self._note(f"a span could not be written ({type(error).__name__})", 1)
+            self._note(f"a span could not be written ({type(error).__name__})", 1, ended=1)
 
     def _end(self, span: ReadableSpan) -> None:
         around = self._open.end(span)
@@ -159,12 +153,12 @@ class RunFileProcessor(SpanProcessor):
         kept_back = withheld.of(context.trace_id, context.span_id)
         events = [Event(*fields) for fields in kept_back.events]
         if not _is_own(span):
-            self._write(self._encoder.encode(span, events=events))
+            self._write(self._file.encoder.encode(span, events=events))
             return
         texts = kept_back.texts if kept_back.texts and self._may_have_texts() else {}
-        encoded = self._encoder.encode(span, {**_ancestors(around), **texts}, events)
+        encoded = self._file.encoder.encode(span, {**_ancestors(around), **texts}, events)
         if span.name in _RUNS and not _is_announced(span):
-            self._waiting.append((encoded, 1))
+            self._file.waiting.append((encoded, 1))
             self._write_soon()
         else:
             # A report on work in progress is not the span of work that ended.
@@ -198,7 +192,7 @@ class RunFileProcessor(SpanProcessor):
 
     def _write_all(self) -> bool:
         self._encode_operators()
-        self._write_waiting()
+        self._report(self._file.write())
         return True
 
     def shutdown(self) -> None:
@@ -207,19 +201,15 @@ class RunFileProcessor(SpanProcessor):
         The file is opened again for a span that ends later, because another provider may have this processor, too.
         """
         self.force_flush()
-        with contextlib.suppress(Exception):
-            self._file.close()
+        _FAILED.attempt(lambda: self._report(self._file.close()))
 
     # --- writing ---------------------------------------------------------------------------------------------------
     def _write(self, encoded: Encoded, ended: int = 1) -> None:
-        """Write an encoded span to the file.
+        self._report(self._file.append([encoded], ended))
 
-        Args:
-            encoded: The span, in parts.
-            ended: The number of spans in it that have ended: 0 for the start of one.
-        """
-        self._waiting.append((encoded, ended))
-        self._write_waiting()
+    def _report(self, lost: Lost) -> None:
+        for error, count in lost:
+            self._note(self._file.why(error), count)
 
     def _encode_operators(self) -> None:
         with self._encoding:  # a thread that waits here writes all of them afterwards
@@ -230,18 +220,17 @@ class RunFileProcessor(SpanProcessor):
                     return
                 try:
                     with_texts = operators.capture == "local" and self._may_have_texts()
-                    encoded = _operator_texts.encoded(operators, root, self._encoder, with_texts=with_texts)
-                    self._waiting.append((encoded, operators.count))
+                    encoded = _operator_texts.encoded(operators, root, self._file.encoder, with_texts=with_texts)
+                    self._file.waiting.append((encoded, operators.count))
                 except Exception as error:
-                    with self._lock:
-                        self.ended += operators.count
-                    self._note(f"operators could not be written ({type(error).__name__})", operators.count)
+                    count = operators.count
+                    self._note(f"operators could not be written ({type(error).__name__})", count, ended=count)
                 except BaseException:  # Ctrl-C
                     self._operators.appendleft((operators, root))
                     raise
 
     def _write_soon(self) -> None:
-        if len(self._waiting) > MOST_WAITING or len(self._operators) > MOST_WAITING:
+        if len(self._file.waiting) > MOST_WAITING or len(self._operators) > MOST_WAITING:
             self.force_flush()
         elif not self._is_timed:
             self._is_timed = True
@@ -257,49 +246,21 @@ class RunFileProcessor(SpanProcessor):
         self._is_timed = False  # before writing: what is added from here on gets a thread of its own
         self.force_flush()
 
-    def _write_waiting(self) -> None:
-        """Write all that waits, in one write; when this returns it is in the file, whichever thread wrote it.
+    def _note(self, reason: str, count: int, *, ended: int = 0) -> None:
+        """Note why spans are lost.
 
-        A signal handler or a finalizer that ends a span while this thread is in here leaves it to the frame below.
+        Args:
+            reason: A clause.
+            count: How many.
+            ended: How many of them the file has not counted, because they did not reach it.
         """
-        lost: list[tuple[str, int]] = []
-        with self._lock:
-            while self._waiting and not self._is_writing:
-                self._is_writing = True
-                try:
-                    spans = [self._waiting[place] for place in range(len(self._waiting))]
-                    reason = self._append([encoded for encoded, _ in spans])
-                    # Only now: after Ctrl-C they wait again. A reader takes what is there twice once.
-                    for _ in spans:
-                        self._waiting.popleft()
-                    ended = sum(count for _, count in spans)
-                    self.ended += ended
-                    if reason is not None:
-                        lost.append((reason, ended))
-                finally:
-                    self._is_writing = False
-        for reason, count in lost:
-            self._note(reason, count)
-
-    def _append(self, spans: Sequence[Encoded]) -> str | None:
-        """Write to the file. Returns the reason where that failed."""
-        try:
-            self._file.append(lines(spans))
-        except FileIsFullError:
-            return f"{self.path} has reached its limit of {self._max_size} bytes ({TORCHSPAN_FILE_MAX_SIZE})"
-        except OSError as error:
-            return f"{self.path} cannot be written: {error.strerror or type(error).__name__}"
-        except Exception as error:
-            return f"spans could not be written to {self.path} ({type(error).__name__})"
-        return None
-
-    def _note(self, reason: str, count: int) -> None:
         with self._lock:
             is_first = not self._errors
             before = self.lost
             # No function of Counter's in the addition, in which a signal handler could run.
             self._errors.setdefault(reason, 0)
             self._errors[reason] += count
+            self._file.ended += ended
             has_doubled = self.lost.bit_length() > before.bit_length()
         # Without the lock: a log handler of the program's may wait for another thread.
         if is_first:

@@ -14,7 +14,7 @@ import itertools
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from json.encoder import encode_basestring_ascii as quoted
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -47,10 +47,13 @@ _logger = Log("torchspan.sdk")
 
 
 class Encoded(NamedTuple):
-    """A span as text, or several with commas between, and the text of what is around: in front of all and behind them."""
+    """A span as text, or several with commas between.
 
-    resource: tuple[str, str]
-    scope: tuple[str, str]
+    Attributes:
+        around: The text of the request that it is in: what is in front of all spans, and what is behind them.
+    """
+
+    around: tuple[str, str]
     span: str
 
 
@@ -64,7 +67,7 @@ class Encoder:
     def __init__(self, resource: Mapping[str, Any] = MappingProxyType({})) -> None:
         self._resource = resource
         # The objects are kept alongside their texts, so that no other object gets the same identity meanwhile.
-        self._known: dict[int, tuple[object, tuple[str, str]]] = {}
+        self._known: dict[tuple[int, int], tuple[object, object, tuple[str, str]]] = {}
         self._keys: dict[str, str] = {}
 
     def encode(
@@ -77,22 +80,21 @@ class Encoder:
 
     def around(self, span: ReadableSpan, text: str) -> Encoded:
         """`text`, which is that of one or several spans, with the resource and the scope of `span`."""
-        return Encoded(
-            self._parts(span.resource, self._resource_parts),
-            self._parts(span.instrumentation_scope, _scope_parts),
-            text,
-        )
-
-    def _resource_parts(self, resource: Resource) -> tuple[str, str]:
-        return _resource_parts({**resource.attributes, **self._resource}, resource.schema_url)
-
-    def _parts(self, part: Any, write: Callable[[Any], tuple[str, str]]) -> tuple[str, str]:
-        written = self._known.get(id(part))
-        if written is None or written[0] is not part:
+        resource, scope = span.resource, span.instrumentation_scope
+        known = self._known.get((id(resource), id(scope)))
+        if known is None:
             if len(self._known) > _MOST_REMEMBERED:
                 self._known.clear()
-            written = self._known[id(part)] = (part, write(part))
-        return written[1]
+            known = self._known[id(resource), id(scope)] = (resource, scope, self._request(resource, scope))
+        return Encoded(known[2], text)
+
+    def _request(self, resource: Resource, scope: InstrumentationScope | None) -> tuple[str, str]:
+        attributes = _attributes({**resource.attributes, **self._resource}, {}).removeprefix(",")
+        front, behind = _scope_parts(scope)
+        return (
+            f'{{"resourceSpans":[{{"resource":{{{attributes}}},"scopeSpans":[{front}',
+            f"{behind}]{_schema_url(resource.schema_url)}}}]}}\n",
+        )
 
 
 def lines(spans: Iterable[Encoded]) -> bytes:
@@ -103,13 +105,8 @@ def lines(spans: Iterable[Encoded]) -> bytes:
     value OTLP cannot hold is left out and logged.
     """
     text = ""
-    for (resource, scope), members in itertools.groupby(spans, key=operator.itemgetter(0, 1)):
-        texts = ",".join([member.span for member in members])
-        text += f'{{"resourceSpans":[{resource[0]}{scope[0]}{texts}{scope[1]}{resource[1]}]}}\n'
-    return _ascii(text)
-
-
-def _ascii(text: str) -> bytes:
+    for (front, behind), members in itertools.groupby(spans, key=operator.itemgetter(0)):
+        text += f"{front}{','.join([member.span for member in members])}{behind}"
     if "\\ud" in text:
         text = _ESCAPES.sub(_without_lone_surrogate, text)
     return text.encode("ascii")
@@ -118,11 +115,6 @@ def _ascii(text: str) -> bytes:
 def _without_lone_surrogate(escape: re.Match[str]) -> str:
     code = escape[0]
     return "?" if len(code) == 6 and code.startswith("\\ud") else code
-
-
-def _resource_parts(attributes: Mapping[str, Any], schema_url: str) -> tuple[str, str]:
-    fields = _attributes(attributes, {}).removeprefix(",")
-    return f'{{"resource":{{{fields}}},"scopeSpans":[', f"]{_schema_url(schema_url)}}}"
 
 
 def _scope_parts(scope: InstrumentationScope | None) -> tuple[str, str]:
@@ -263,7 +255,7 @@ def _rare_value(value: Any) -> str:
         return f'{{"stringValue":{quoted(value)}}}'
     if isinstance(value, int):
         # Through int: the text of an enum's member may be its name.
-        kind = "intValue" if -_LARGEST <= value < _LARGEST else "stringValue"
+        kind = "stringValue" if _is_beyond(value) else "intValue"
         return f'{{"{kind}":"{int(value)}"}}'
     if isinstance(value, float):
         return f'{{"doubleValue":{_double(float(value))}}}'
@@ -286,23 +278,18 @@ def _double(value: float) -> str:
 def _array(values: Sequence[Any]) -> str:
     kinds = set(map(type, values))
     if kinds == {str}:
-        texts = [f'{{"stringValue":{quoted(value)}}}' for value in values]
-    elif kinds == {int} and min(values) >= -_LARGEST and max(values) < _LARGEST:
-        texts = [f'{{"intValue":"{value}"}}' for value in values]
+        members = [f'{{"stringValue":{quoted(value)}}}' for value in values]
     else:
-        return _mixed_array(values)
-    return f'{{"arrayValue":{{"values":[{",".join(texts)}]}}}}'
+        if any(_is_beyond(value) for value in values):
+            values = [
+                str(int(value)) if isinstance(value, int) and type(value) is not bool else value for value in values
+            ]
+        members = [_value(value) for value in values]
+    return f'{{"arrayValue":{{"values":[{",".join(members)}]}}}}' if members else '{"arrayValue":{}}'
 
 
-def _mixed_array(values: Sequence[Any]) -> str:
-    if any(_is_integer(value) and not -_LARGEST <= value < _LARGEST for value in values):
-        values = [str(int(value)) if _is_integer(value) else value for value in values]
-    members = ",".join([_value(value) for value in values])
-    return f'{{"arrayValue":{{"values":[{members}]}}}}' if members else '{"arrayValue":{}}'
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _is_beyond(value: Any) -> bool:
+    return isinstance(value, int) and not -_LARGEST <= value < _LARGEST
 
 
 def _text(value: Any) -> str:

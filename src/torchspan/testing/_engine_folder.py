@@ -67,7 +67,8 @@ class EngineFolder:
     def read(self, key: str) -> Reference | None:
         """The entry of the engine with this digest, if there is one that torchspan wrote for this user."""
         try:
-            with user_folder.private(self.path) as folder, _disable_current_modes():
+            folder = user_folder.private(self.path)
+            with _disable_current_modes():
                 pickled = _entry(folder, key)
                 if pickled is None:
                     return None
@@ -86,16 +87,16 @@ class EngineFolder:
         """Store an entry, unless there is one; then remove what exceeds the bounds."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with user_folder.private(self.path) as folder:
-                with contextlib.suppress(OSError):
-                    if _entry(folder, key) is not None:
-                        return
-                bindings = {name: dataclasses.astuple(binding) for name, binding in reference.bindings.items()}
-                content = (reference.graph, bindings, reference.profiles, reference.outputs, reference.weights)
-                pickled = io.BytesIO()
-                with _disable_current_modes():  # of torch.compile's: there, tensors have no data
-                    torch.save(content, pickled)
-                folder.write(_name(key), _digest(folder, key, pickled.getvalue()) + pickled.getvalue())
+            folder = user_folder.private(self.path)
+            with contextlib.suppress(OSError):
+                if _entry(folder, key) is not None:
+                    return
+            bindings = {name: dataclasses.astuple(binding) for name, binding in reference.bindings.items()}
+            content = (reference.graph, bindings, reference.profiles, reference.outputs, reference.weights)
+            pickled = io.BytesIO()
+            with _disable_current_modes():  # of torch.compile's: there, tensors have no data
+                torch.save(content, pickled)
+            folder.write(_name(key), _digest(folder, key, pickled.getvalue()) + pickled.getvalue())
             self._remove_excess()
         except Exception as error:  # a full disk, a file system without permissions, a graph that cannot be pickled
             logger.debug("Engines are not kept in %s: %s: %s", self.path, type(error).__name__, error)

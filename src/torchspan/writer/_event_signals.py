@@ -98,20 +98,27 @@ class LoggedOccurrence(Occurrence):
 
 
 class EventSignals:
-    """Records events and exceptions where their variables say.
+    """Decides of each event and exception whether it is an event of its span, a log record, or both, and emits the log records.
 
-    A log record that no logger provider accepts is an event of its span instead, so none is lost.
+    A log record has the attributes of the span event, through the same gate. One that no logger provider accepts is an event of its
+    span instead, so none is lost.
 
     Args:
-        records: Emits log records.
         exceptions: Where exceptions are recorded.
         events: Where all other events are recorded: `span` or `log`.
+        provider: The logger provider to use instead of the global one. Programs set the global one late, so it is read
+            each time.
     """
 
-    def __init__(self, records: LogRecords | None = None, exceptions: Signal = "span", events: Signal = "span") -> None:
-        self._records = records or LogRecords(None, capture_text=False)
-        self._exceptions = exceptions
-        self._events = events
+    def __init__(
+        self, exceptions: Signal = "span", events: Signal = "span", provider: Any = None, *, capture_text: bool = False
+    ) -> None:
+        self._exceptions, self._events = exceptions, events
+        self._fixed, self._capture_text = provider, capture_text
+        self._provider: Any = None
+        self._logger: Any = None
+        self._has_warned: set[str] = set()
+        self._boundary = ErrorBoundary("Emitting a log record failed; it is an event of its span instead.")
 
     def of_exception(self, event: Event, context: Context) -> Occurrence:
         """Record the exception of the innermost event that it passed. Returns the span's occurrence.
@@ -120,25 +127,20 @@ class EventSignals:
             event: Its span records, or it is folded into another event.
             context: That of the event's span, or of the nearest span around the event if it has none.
         """
-        error = cast("BaseException", event.error)
-        occurrence = Occurrence(_EXCEPTION, event.end_ns or 0, exception_attributes(error))
-        if self._exceptions == "span":
-            return occurrence
-        is_taken = self._records.emit(f"{event.phase.name}.{_EXCEPTION}", occurrence, context, OPT_IN)
-        return _logged(occurrence) if is_taken and self._exceptions == "log" else occurrence
+        attributes = exception_attributes(cast("BaseException", event.error))
+        occurrence = Occurrence(_EXCEPTION, event.end_ns or 0, attributes)
+        return self._recorded(occurrence, context, f"{event.phase.name}.{_EXCEPTION}", self._exceptions, OPT_IN)
 
     def of_events(self, occurrences: Sequence[Occurrence], context: Context) -> Sequence[Occurrence]:
         """Record the events of a span. Returns the span's occurrences. Exceptions among them have been recorded."""
-        return (
-            [self._of_event(occurrence, context) for occurrence in occurrences]
-            if self._events == "log"
-            else occurrences
-        )
-
-    def _of_event(self, occurrence: Occurrence, context: Context) -> Occurrence:
-        name = semconv.event_name(occurrence.name)
-        is_taken = occurrence.name != _EXCEPTION and self._records.emit(name, occurrence, context, TORCHSPAN_EVENTS)
-        return _logged(occurrence) if is_taken else occurrence
+        return [
+            occurrence
+            if occurrence.name == _EXCEPTION
+            else self._recorded(
+                occurrence, context, semconv.event_name(occurrence.name), self._events, TORCHSPAN_EVENTS
+            )
+            for occurrence in occurrences
+        ]
 
     def without_span(self, event: Event, context: Context) -> None:
         """Emit the log records of an event whose span the sampler has refused."""
@@ -148,55 +150,39 @@ class EventSignals:
 
     def exports(self) -> list[Exports]:
         """Functions that export the emitted records; empty if there are none."""
-        return self._records.exports()
-
-
-def _logged(occurrence: Occurrence) -> LoggedOccurrence:
-    return LoggedOccurrence(occurrence.name, occurrence.time_ns, occurrence.attributes)
-
-
-class LogRecords:
-    """Emits log records with the attributes of the span event, through the same gate.
-
-    Args:
-        provider: The logger provider to use instead of the global one. Programs set the global one late, so it is read
-            each time.
-    """
-
-    def __init__(self, provider: Any, *, capture_text: bool) -> None:
-        self._fixed = provider
-        self._capture_text = capture_text
-        self._provider: Any = None
-        self._logger: Any = None
-        self._has_warned: set[str] = set()
-        self._boundary = ErrorBoundary("Emitting a log record failed; it is an event of its span instead.")
-
-    def emit(self, name: str, occurrence: Occurrence, context: Context, variable: str) -> bool:
-        """Emit the record of an event. Returns False, and warns once for each variable, if no provider accepts it.
-
-        Args:
-            name: The record's event name.
-            occurrence: The event.
-            context: That of the span.
-            variable: The environment variable that asks for the record.
-        """
-        is_taken = self._boundary.attempt(self._emit, name, occurrence, context) or False
-        if not is_taken and variable not in self._has_warned:
-            self._has_warned.add(variable)
-            logger.warning(
-                "%s asks for log records, but no logger provider accepts them (set one that has a processor): %s "
-                "remain events of their spans.",
-                variable,
-                "exceptions" if variable == OPT_IN else "events",
-            )
-        return is_taken
-
-    def exports(self) -> list[Exports]:
-        """See `EventSignals`."""
         flush: Exports | None = getattr(self._provider, "force_flush", None)
         return [] if flush is None else [flush]
 
+    def _recorded(
+        self, occurrence: Occurrence, context: Context, name: str, signal: Signal, variable: str
+    ) -> Occurrence:
+        """Emit the log record of an event, if its signal is one. Returns the span's occurrence.
+
+        Args:
+            occurrence: The event.
+            context: That of the span.
+            name: The record's event name.
+            signal: Where the event is recorded.
+            variable: The environment variable that decides about it. It is named in the one warning that no provider accepts records.
+        """
+        if signal == "span":
+            return occurrence
+        if not self._boundary.attempt(self._emit, name, occurrence, context):
+            if variable not in self._has_warned:
+                self._has_warned.add(variable)
+                logger.warning(
+                    "%s asks for log records, but no logger provider accepts them (set one that has a processor): %s "
+                    "remain events of their spans.",
+                    variable,
+                    "exceptions" if variable == OPT_IN else "events",
+                )
+            return occurrence
+        if signal == "both":
+            return occurrence
+        return LoggedOccurrence(occurrence.name, occurrence.time_ns, occurrence.attributes)
+
     def _emit(self, name: str, occurrence: Occurrence, context: Context) -> bool:
+        """Emit a log record. Returns False if no provider accepts it."""
         from opentelemetry._logs import SeverityNumber
 
         severity = _SEVERITIES.get(occurrence.attributes.get(semconv.LOG_SEVERITY, occurrence.name), "INFO")
@@ -239,4 +225,4 @@ def event_signals(opt_in: str, events: Signal, logger_provider: Any, *, capture_
     """
     words = {word.strip() for word in opt_in.split(",")}
     exceptions: Signal = "both" if _BOTH in words else "log" if _LOGS in words else "span"
-    return EventSignals(LogRecords(logger_provider, capture_text=capture_text), exceptions, events)
+    return EventSignals(exceptions, events, logger_provider, capture_text=capture_text)

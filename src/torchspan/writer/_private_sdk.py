@@ -34,13 +34,13 @@ def forget_measurements(provider: Any, scope: str) -> None:
 
     A fork copies the sums of the SDK, which would be exported a second time, as the child's. Each series begins at zero
     with its next measurement, and has the start time of that. Instruments of other scopes are left alone. Locks of the
-    SDK that a thread held at the fork, while it exported, are renewed: the child does not have that thread, and would
+    SDK are renewed: a thread that the child does not have may have held one at the fork, while it exported, and the child would
     wait for it at every collection. Without it, a child's metrics contain its parent's.
     """
-    _renew_if_held(getattr(provider, "_measurement_consumer", None), "_lock", threading.Lock)
+    _renew(getattr(provider, "_measurement_consumer", None), "_lock", threading.Lock)
     for reader, storage in _storages(provider):
-        _renew_if_held(reader, "_export_lock", threading.Lock)
-        _renew_if_held(storage, "_lock", threading.RLock)
+        _renew(reader, "_export_lock", threading.Lock)
+        _renew(storage, "_lock", threading.RLock)
         for matches in _matches_by_instrument(storage, scope).values():
             for match in matches:
                 match._lock = threading.Lock()
@@ -66,13 +66,8 @@ def export_measurements(provider: Any, scope: str) -> None:
             receive(metrics)
 
 
-def _renew_if_held(holder: Any, name: str, make: Callable[[], Any]) -> None:
-    lock = getattr(holder, name, None)
-    if lock is None:
-        return
-    if lock.acquire(blocking=False):
-        lock.release()
-    else:
+def _renew(holder: Any, name: str, make: Callable[[], Any]) -> None:
+    if hasattr(holder, name):
         setattr(holder, name, make())
 
 

@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file to which several processes append whole lines."""
+"""The file of spans, which all that torchspan writes of them goes through."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from time import monotonic, sleep  # the real ones, also where a program replaces them later
+from typing import Any
 
 from torchspan._base.forks import in_each_child
 from torchspan._files.opening import Descriptor, check_size, flock, open_for_appending, refused, system, write_some
+from torchspan._settings import value_of
+from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
+from torchspan.sdk import _path
+from torchspan.sdk._otlp_json import Encoded, Encoder, lines
 
 try:
     import fcntl
@@ -34,16 +40,21 @@ _LAST = 64
 
 
 class FileIsFullError(Exception):
-    """The line would have made the file larger than its limit. The exporter catches it."""
+    """The line would have made the file larger than its limit."""
 
 
-class AppendFile:
-    """Appends lines, each by one write on an O_APPEND descriptor under a lock that all writers share.
+Lost = list[tuple[Exception, int]]
+"""Why spans are not in the file, and how many."""
+
+
+class SpanFile:
+    """A file to which threads and processes append spans, each time by one write on an O_APPEND descriptor under a lock that all writers share.
 
     Args:
-        path: The name of the file, asked for at every opening, so that a forked child gets the file of its own process id.
-        max_size: Bytes that the file may have after a write.
-        mode: Permissions of a file that is made.
+        path: Its name, with the placeholders of `_path`: a forked child has the file of its own process id.
+        max_size: Bytes that the file may have after a write. None: TORCHSPAN_FILE_MAX_SIZE.
+        mode: Permissions of a file that is made. None: TORCHSPAN_FILE_MODE.
+        resource: Returns attributes that every resource gets. It is called once in each process.
 
     It must be a regular file. A link is never followed, and nothing is appended to a file that contains something else than
     OTLP JSON.
@@ -56,80 +67,117 @@ class AppendFile:
     Another process that holds the lock is waited for once, for PATIENCE_S. From then on this process writes without the lock where
     it is held: O_APPEND keeps whole lines apart in all but the rarest case.
 
-    A signal handler may run in the middle of a write of its own thread. What it writes comes after that line, and what it
-    closes is closed then.
+    A signal handler or a finalizer may run in the middle of a write of its own thread. What it writes comes after that write, and what
+    it closes is closed then.
     """
 
-    def __init__(self, path: Callable[[], str], max_size: int, mode: int) -> None:
-        self._path = path
-        self._max_size = max_size
-        self._mode = mode
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        max_size: int | None = None,
+        mode: int | None = None,
+        *,
+        resource: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
+        self._template = _path.absolute(os.fspath(path))
+        self._time = _path.start_time()
+        self.max_size = value_of(TORCHSPAN_FILE_MAX_SIZE) if max_size is None else max_size
+        self._mode = value_of(TORCHSPAN_FILE_MODE) if mode is None else mode
+        self._resource = resource
         self._descriptor: Descriptor | None = None
         self._end: int | None = None
         self._waits = True
         self._start_process()
-        in_each_child(self._reset_after_fork)
+        in_each_child(self._start_process)
+
+    def _start_process(self) -> None:
+        # What waits belongs to the parent, and so does the lock on the file, which goes with the descriptor. Another thread of the
+        # parent may have held the lock of the threads.
+        self._lock = threading.RLock()
+        self.waiting: deque[tuple[Encoded, int]] = deque()
+        """Spans that are written with the next ones, each with the number of spans in it that have ended: 0 for the start of one."""
+        self.ended = 0
+        """The number of spans that are in the file, or lost."""
+        self._is_writing = self._closes = False
+        self.encoder = Encoder(self._resource())
+        self._close()
 
     @property
     def path(self) -> str:
         """The file that this process writes."""
-        return self._path()
+        return _path.expand(self._template, pid=system.getpid(), time=self._time)
 
     def mode_for_others(self) -> int:
         """The rights that the file gives to its group and to others, opened if it is not; 0 if it is the owner's alone.
 
         Raises OSError if the file cannot be opened.
         """
-        with self._thread_lock:
+        with self._lock:
             return system.fstat(self._open()).st_mode & 0o077
 
-    def append(self, line: bytes) -> None:
-        """Write one line, or several that stay together, the last newline included.
+    def append(self, spans: Iterable[Encoded], ended: int = 1) -> Lost:
+        """Write spans, behind those that wait. When this returns they are in the file; the result says which are lost."""
+        with self._lock:
+            self.waiting.extend([(span, ended) for span in spans])
+            return self.write()
 
-        Raises FileIsFullError when the limit would be exceeded, OSError when the file cannot be opened or written.
-        """
-        with self._thread_lock:
-            self._lines.append(line)
-            if not self._is_writing:
-                self._write_lines()
+    def write(self) -> Lost:
+        """Write all that waits, whichever thread has added it. Inside another write of this thread, that one writes it."""
+        lost: Lost = []
+        if not (self.waiting or self._closes):  # a fork waits for no write in which it has no part
+            return lost
+        with self._lock:
+            while self.waiting and not self._is_writing:
+                self._is_writing = True
+                try:
+                    spans = [self.waiting[place] for place in range(len(self.waiting))]
+                    error = self._written(lines(encoded for encoded, _ in spans))
+                    # Only now: after Ctrl-C they wait again. A reader takes what is there twice once.
+                    for _ in spans:
+                        self.waiting.popleft()
+                    ended = sum(count for _, count in spans)
+                    self.ended += ended
+                    lost += [] if error is None else [(error, ended)]
+                finally:
+                    self._is_writing = False
+            if self._closes and not self._is_writing:
+                self._close()
+        return lost
 
-    def close(self) -> None:
-        """Close the file; a later `append` opens it again."""
-        with self._thread_lock:
-            if self._is_writing:
-                self._closes = True
-                return
-            with contextlib.suppress(OSError, FileIsFullError):
-                self._write_lines()  # what a signal handler left that ended the program
-            self._close()
+    def close(self) -> Lost:
+        """Write what waits, and close the file. A later write opens it again."""
+        with self._lock:
+            self._closes = True
+            return self.write()
 
-    def _write_lines(self) -> None:
-        while self._lines:  # again for what a signal handler adds at the end of the loop inside
-            self._is_writing = True
-            try:
-                while self._lines:
-                    self._write(self._lines.popleft())
-            finally:
-                self._is_writing = False
-                if self._closes:
-                    self._closes = False
-                    self._close()
+    def why(self, error: Exception) -> str:
+        """Why spans are lost, as a clause for a person."""
+        if isinstance(error, FileIsFullError):
+            return f"{self.path} has reached its limit of {self.max_size} bytes ({TORCHSPAN_FILE_MAX_SIZE})"
+        if isinstance(error, OSError):
+            return f"{self.path} cannot be written: {error.strerror or type(error).__name__}"
+        return f"spans could not be written to {self.path} ({type(error).__name__})"
 
-    def _write(self, line: bytes) -> None:
-        descriptor = self._open()
-        is_locked = self._lock(descriptor)
+    def _written(self, line: bytes) -> Exception | None:
+        """Write a line, or several that stay together. Returns what was raised."""
         try:
-            self._append_line(descriptor, line)
-        finally:
-            if is_locked and flock is not None:
-                flock(descriptor, fcntl.LOCK_UN)
+            descriptor = self._open()
+            is_locked = self._take_lock(descriptor)
+            try:
+                self._append_line(descriptor, line)
+            finally:
+                if is_locked and flock is not None:
+                    flock(descriptor, fcntl.LOCK_UN)
+        except Exception as error:
+            return error
+        return None
 
     def _append_line(self, descriptor: int, line: bytes) -> None:
         size = system.fstat(descriptor).st_size
         # Where the file ends as this process left it, the last byte is known.
         if size != self._end and _is_torn(descriptor, size):
             line = b"\n" + line
-        if size + len(line) > self._max_size:
+        if size + len(line) > self.max_size:
             raise FileIsFullError
         check_size(size + len(line))
         self._end = None
@@ -172,7 +220,7 @@ class AppendFile:
             raise
         return self._descriptor.number
 
-    def _lock(self, descriptor: int) -> bool:
+    def _take_lock(self, descriptor: int) -> bool:
         """Take the lock that all writers of this file share. False: there is none, or another process does not release it."""
         if flock is None:
             return False
@@ -193,18 +241,9 @@ class AppendFile:
 
     def _close(self) -> None:
         descriptor, self._descriptor, self._end = self._descriptor, None, None
+        self._closes = False
         if descriptor is not None:
             descriptor.close()
-
-    def _start_process(self) -> None:
-        self._thread_lock = threading.RLock()
-        self._lines: deque[bytes] = deque()
-        self._is_writing = self._closes = False
-
-    def _reset_after_fork(self) -> None:
-        # A thread of the parent may have held the lock, and the lock on the file belongs to the shared descriptor.
-        self._start_process()
-        self._close()
 
 
 def check_is_of_traces(descriptor: int, name: str) -> None:
