@@ -134,6 +134,12 @@ def test_at_its_limit_the_file_ends_with_a_whole_line_and_the_consequence_is_sai
     ]
 
 
+def test_after_its_limit_a_smaller_batch_is_not_written_either(tmp_path):
+    exporter = FileSpanExporter(tmp_path / "trace.jsonl", max_size=700)
+    results = [exporter.export(batch) for batch in (spans() * 5, spans())]
+    assert results == [SpanExportResult.FAILURE] * 2
+
+
 def test_a_file_that_cannot_be_written_is_one_warning_and_nothing_is_raised(tmp_path, caplog):
     (tmp_path / "file").touch()
     exporter = FileSpanExporter(tmp_path / "file" / "trace.jsonl")

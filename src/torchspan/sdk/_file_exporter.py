@@ -73,6 +73,7 @@ class FileSpanExporter(SpanExporter):
         default_path = os.environ.get(TORCHSPAN_FILE, "").strip() or DEFAULT_PATH
         self._file = SpanFile(default_path if path is None else path, max_size, mode)
         self._is_shut_down = False
+        self._is_full = False
         self._has_warned = False
 
     @property
@@ -89,7 +90,7 @@ class FileSpanExporter(SpanExporter):
         Returns:
             SUCCESS if they are in the file, else FAILURE.
         """
-        if self._is_shut_down:
+        if self._is_shut_down or self._is_full:
             return SpanExportResult.FAILURE
         try:
             lost = self._file.append([self._file.encoder.encode(span) for span in spans])
@@ -97,6 +98,7 @@ class FileSpanExporter(SpanExporter):
             self._warn(f"torchspan: cannot encode spans ({type(error).__name__}: {error}); this batch is lost.")
             return SpanExportResult.FAILURE
         for reason, _ in lost:
+            self._is_full = self._is_full or isinstance(reason, FileIsFullError)
             self._warn(self._consequence(reason))
         return SpanExportResult.FAILURE if lost else SpanExportResult.SUCCESS
 
