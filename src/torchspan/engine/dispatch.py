@@ -311,6 +311,8 @@ class Engine:
     def _settle(self, event: Event, error: BaseException | None, result: Any, at_ns: int | None) -> None:
         """Record the end."""
         state: EventState = event.state
+        # First: an event of a finalizer or a signal handler that comes below goes back to what it finds open, which is this one no more.
+        state.was_here = state.was_here or (event.placement.is_current and self._is_here(event))
         event.is_open = False
         now_ns = event.anchor.now_ns()
         if event.processor is not None:
@@ -318,8 +320,7 @@ class Engine:
         event.end_ns = now_ns if at_ns is None else max(event.start_ns, min(at_ns, now_ns))
         if event.root.running is event:
             event.root.running = event.parent
-        if event.placement.is_current and self._is_here(event):
-            state.was_here = True
+        if state.was_here:
             self._current.set(event.parent)
         if error is not None:
             self._note_error(event, error)
