@@ -3,11 +3,14 @@
 
 import functools
 import gc
+import itertools
 import signal
+import sys
 import threading
 import time
 
 import pytest
+from opentelemetry import trace
 from opentelemetry.sdk.metrics import AlignedHistogramBucketExemplarReservoir, AlwaysOnExemplarFilter, MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.metrics.view import View
@@ -432,3 +435,49 @@ def test_the_arguments_of_a_call_that_failed_are_freed_at_once(instrument, call)
         assert freed == [True]
     finally:
         gc.enable()
+
+
+# --- inside the engine --------------------------------------------------------------------------------------------
+
+
+def interrupted(work, interrupt, line):
+    """Run `work`, with `interrupt` before this line of the engine, counted from 0. Returns how many lines there were."""
+    count = itertools.count()
+
+    def follow(_frame, kind, _argument):
+        if kind == "line" and next(count) == line:
+            interrupt()
+        return follow
+
+    def trace_calls(frame, _kind, _argument):
+        return follow if frame.f_globals["__name__"] == "torchspan.engine.dispatch" else None
+
+    before = sys.gettrace()
+    sys.settrace(trace_calls)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return next(count)
+
+
+def test_whichever_line_of_the_engine_is_interrupted_the_span_around_is_current_again(instrument, tracer):
+    instrument()
+
+    def work():
+        RUNNING.engine.close(RUNNING.engine.open(phase.COMPILE, {}))
+
+    with tracer.start_as_current_span("request") as request:
+        current = [
+            (line, trace.get_current_span() is request)
+            for line in range(interrupted(work, work, -1))
+            if interrupted(
+                work,
+                lambda: (
+                    None if (event := RUNNING.engine.open(phase.COMPILE, {})) is None else RUNNING.engine.close(event)
+                ),
+                line,
+            )
+        ]
+    assert len(current) > 50
+    assert [line for line, is_request in current if not is_request] == []

@@ -292,6 +292,8 @@ class Engine:
 
     def _settle(self, event: Event, error: BaseException | None, result: Any, at_ns: int | None) -> None:
         """Record the end."""
+        # First: an event of a finalizer or a signal handler that comes below goes back to what it finds open, which is this one no more.
+        event.was_here = event.placement.is_current and (self._current.get() is event or self._is_here(event))
         event.is_open = False
         event.error = error
         event.end_ns = event.start_ns
@@ -310,7 +312,6 @@ class Engine:
 
     def _leave(self, event: Event, describe: Callable[[], object] | None) -> None:
         """Leave the context of the event, and conclude it: at once, or before the next event."""
-        event.was_here = event.placement.is_current and (self._current.get() is event or self._is_here(event))
         if event.was_here:
             self._current.set(event.parent)
         try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchspan._base.errors import CALLBACK_GUARD
 from torchspan._base.logs import Log
+from torchspan._context import threads
 from torchspan.phase import Phase
 from torchspan.subscribers import local_state
 from torchspan.subscribers.entry import Entry
@@ -99,7 +100,7 @@ class Registry(Sources):
 
     Order: by handle, that is by time of registration, with those of the current context (thread-local) last. Ends run in reverse. The
     failure of a callback does not affect others. Events fired while a callback runs reach no callback. Registering and removing cost
-    the same however many callbacks there are.
+    the same however many callbacks there are. Its lock is that of the carriers: a finalizer may need the one inside the other.
     """
 
     def __init__(self) -> None:
@@ -109,7 +110,6 @@ class Registry(Sources):
         self.busy = _Busy()
         self.has_trees = False
         """Whether a callback asks what was decided at the root."""
-        self._lock = threading.RLock()
         self._handles = itertools.count(1)
         self._pairs: dict[int, Entry] = {}
         self._local: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
@@ -124,13 +124,13 @@ class Registry(Sources):
 
     def add(self, entry: Entry) -> None:
         """Register `entry` for events of the whole process."""
-        with self._lock:
+        with threads.LOCK:
             self._pairs[entry.handle] = entry
             self._changed(entry)
 
     def add_local(self, entry: Entry) -> None:
         """Register `entry` for events of the current context, and of the contexts that it is propagated to."""
-        with self._lock:
+        with threads.LOCK:
             self._local[entry.handle] = entry
             tls = local_state.get_record_function_tls()
             local_state.set_record_function_tls(tls._replace(callbacks=(*tls.callbacks, entry)))
@@ -139,13 +139,13 @@ class Registry(Sources):
 
     def find(self, handle: int) -> Entry | None:
         """The callback of that handle; None if there is none, or if it has been removed."""
-        with self._lock:
+        with threads.LOCK:
             entry = self._pairs.get(handle) or self._local.get(handle)
         return None if entry is None or entry.is_removed else entry
 
     def remove(self, entry: Entry) -> None:
         """Unregister it everywhere. Ends of events that it has started still run."""
-        with self._lock:
+        with threads.LOCK:
             entry.is_on, entry.is_removed = False, True
             self._changed(entry)
             self._pairs.pop(entry.handle, None)
@@ -157,36 +157,35 @@ class Registry(Sources):
 
     def enable(self, entry: Entry, enabled: bool) -> None:
         """Enable or disable it everywhere."""
-        with self._lock:
+        with threads.LOCK:
             entry.is_on = enabled and not entry.is_removed
             self._changed(entry)
 
     def users(self) -> list[Entry]:
         """The global pairs, including disabled ones."""
-        with self._lock:
+        with threads.LOCK:
             return list(self._pairs.values())
 
     def set_observers(self, scope: Scope, observers: tuple[Listener, ...]) -> None:
         """Notify `observers`, and no others, of the events of `scope`, after the callbacks."""
-        with self._lock:
+        with threads.LOCK:
             interest = self.interest(scope)
             interest.observers = observers
             interest.changed()
 
     def changing(self) -> AbstractContextManager[Any]:
         """A context manager for several changes that belong together: meanwhile no other thread makes a change."""
-        return self._lock
+        return threads.LOCK
 
     def update(self) -> None:
         """Draw again how far the next hits are, in every thread, and forget the callbacks of work that has ended."""
-        with self._lock:
+        with threads.LOCK:
             self._follow()
             for interest in list(self._interests.values()):
                 interest.changed()
 
     def renew(self) -> None:
-        """In a forked process: another thread may have held the lock, and the countdowns are the parent's."""
-        self._lock = threading.RLock()
+        """In a forked process: the countdowns are the parent's."""
         self.update()
 
     def _follow(self) -> None:
@@ -216,7 +215,7 @@ class Registry(Sources):
         return self._interests.get(scope) or self._new_interest(scope)
 
     def _new_interest(self, scope: Scope) -> Interest:
-        with self._lock:
+        with threads.LOCK:
             if scope not in self._interests:
                 interest = Interest(scope)
                 for entry in self._pairs.values():
@@ -241,7 +240,7 @@ class Registry(Sources):
             return ()
         roster = interest.roster
         if roster.countdown is not countdown:
-            with self._lock:
+            with threads.LOCK:
                 interest.redraw()
                 roster = interest.roster
         hits = () if roster.everyone is not None else roster.countdown.hits()
