@@ -278,7 +278,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         sampling_rules.Instrumented.now = None
 
 
-TorchspanInstrumentor._switching = renewed(TorchspanInstrumentor, "_switching", threading.RLock)
+TorchspanInstrumentor._switching = renewed(threading.RLock())
 
 
 def _refusing_unknown_arguments(function: Callable[P, None]) -> Callable[P, None]:
@@ -551,7 +551,7 @@ class _Arrivals:
         self._run = run
         self._is_closed = False
         self._due: deque[Callable[[], None]] = deque()
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
         self.times = FirstImports(IMPORTS, self.imported, LIBRARIES)
         self._how = (settings, *(providers[name] for name in _settings.PROVIDERS), run)
 

@@ -241,10 +241,10 @@ def test_a_lock_for_which_no_one_waits_may_be_held_by_another_thread(running, me
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # from 3.12 on
 def test_whichever_lock_a_thread_holds_while_another_one_forks_the_child_works(running):
-    held_by_forks = {"_context.threads:LOCK", "_context.span_ends:_LOCK", "_base.import_hooks:_LOCK"}
+    held_by_forks = {"_base.forks:SWITCHING"}
     for holder, attribute, lock in list(living()):
         name = name_of(holder, attribute)
-        if name not in held_by_forks:  # a fork waits for them
+        if name not in held_by_forks:  # a fork waits for it
             with held_elsewhere(lock):
                 assert (name, in_forked_child(lambda: ends(observed_work))) == (name, "True")
 
@@ -302,4 +302,4 @@ def test_locks_are_taken_inside_each_other_only_as_the_table_says(running, metri
         (lock, other) for lock, (_, taken) in table().items() for other in re.findall(r"`([\w.]+:[\w.]+)`", taken)
     }
     assert {pair for pair in pairs if pair[0] not in OPEN} - allowed == set()
-    assert ("subscribers.callback_registry:Registry._lock", "_context.threads:LOCK") in pairs
+    assert ("subscribers.callback_registry:Registry._lock", "_base.forks:SWITCHING") in pairs

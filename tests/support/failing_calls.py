@@ -19,8 +19,7 @@ NAME = "__torchspan_call__"
 """What the first statement of each function calls, with the function's name."""
 
 SWALLOWED = {
-    "_base.forks": ("_take", "_release_in_parent", "_release_in_child", "_run", "_register.<lambda>"),
-    "_base.import_hooks": ("_renew_lock_of_wrapt",),
+    "_base.forks": ("_before", "_in_child", "_run", "_register.<lambda>"),
     "adapters.log_lines": ("tap_log.observed_log",),
     "adapters.tensorrt.build": (
         "monitor_for.ProgressMonitor.__init__", "monitor_for.ProgressMonitor.phase_start",

@@ -115,7 +115,7 @@ class Guard:
         self._failing: OrderedDict[str, _Failing] = OrderedDict()
         self._left_out: Counter[str] = Counter()
         self._logged: set[str] = set()
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
         self.total = 0
         """How often observers failed, including those whose names are forgotten."""
 
@@ -288,7 +288,7 @@ class CallbackGuard:
     """
 
     def __init__(self) -> None:
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
         self.total = 0
         """How often callbacks failed."""
 

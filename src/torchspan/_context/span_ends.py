@@ -8,15 +8,14 @@ OpenTelemetry: any object with `is_recording()` and `end()` is a span.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from torchspan._base import forks
 from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.forks import held_by_forks
 from torchspan._base.logs import Log
 from torchspan._base.patching import Function, Patches
 
@@ -62,7 +61,7 @@ class SpanEnds:
     def close(self) -> None:
         """Call nothing from now on. `end` is restored when the last `SpanEnds` that watched is closed."""
         self._boundary.close()
-        with _LOCK:
+        with forks.SWITCHING:
             _EndsState.users.discard(self)
             if not _EndsState.users:
                 _WATCHED.clear()
@@ -105,7 +104,7 @@ def _replace_end(kind: type, user: SpanEnds) -> None:
     """Replace `end` on `kind`, or on the class from which `kind` inherits it, unless that has been done."""
     if kind in _EndsState.classes and user in _EndsState.users:
         return
-    with _LOCK:
+    with forks.SWITCHING:
         _EndsState.users.add(user)
         holder = next(base for base in kind.__mro__ if "end" in vars(base))
         if holder not in _EndsState.holders:
@@ -133,8 +132,3 @@ def _notify(span: Any) -> None:
     while watched.callbacks:
         user, callback = watched.callbacks.popleft()
         user.call(callback, span)
-
-
-_LOCK = threading.RLock()
-
-held_by_forks(_LOCK)

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import methodcaller
 from typing import Any, TypeVar
 
+from torchspan._base import forks
 from torchspan._base.boundaries import ErrorBoundary, failed, undo_all
-from torchspan._base.forks import held_by_forks
 from torchspan._base.import_hooks import Undo, when_imported
 from torchspan._base.patching import Function, Patches
 from torchspan._base.reading import is_a
@@ -64,7 +64,7 @@ def add(carrier: ContextCarrier) -> None:
     """Propagate the value of `carrier` from now on. A second call does nothing."""
     if carrier in _CarrierState.carriers:
         return
-    with LOCK:
+    with forks.SWITCHING:
         if carrier not in _CarrierState.carriers:
             _CarrierState.carriers = (*_CarrierState.carriers, carrier)
         if _CarrierState.replacements is None:
@@ -75,7 +75,7 @@ def remove(carrier: ContextCarrier) -> None:
     """Stop propagating this carrier's value. Values that are under way still arrive. A second call does nothing."""
     if carrier not in _CarrierState.carriers:
         return
-    with LOCK:
+    with forks.SWITCHING:
         _CarrierState.carriers = tuple(other for other in _CarrierState.carriers if other is not carrier)
         if _CarrierState.replacements is not None and not _CarrierState.carriers:
             _CarrierState.replacements.undo()
@@ -349,7 +349,7 @@ class _Replacements:
         _late: bool,
     ) -> Undo:
         patches = Patches()
-        with LOCK:
+        with forks.SWITCHING:
             for name in names:
                 self._boundary.attempt(
                     patches.replace_shared,
@@ -373,14 +373,4 @@ class _CarrierState:
     """Set while there is a carrier."""
 
 
-LOCK = threading.RLock()
-"""Also held where a carrier decides whether it is needed: each fork takes it, and there is no second lock whose order could differ."""
-
-
-def _forked() -> None:
-    _WAITING.clear()  # the threads that were being started are the parent's
-    LOCK.release()
-
-
-# A child that another thread forks must not begin with only some of the names replaced.
-held_by_forks(LOCK, _forked)
+forks.in_each_child(_WAITING.clear)  # the threads that were being started are the parent's

@@ -99,7 +99,7 @@ class _Counted(SpanExporter):
     def __init__(self, exporter: SpanExporter, answers: EndpointAnswers) -> None:
         self._exporter = exporter
         self._answers = answers
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
         self._is_shut_down = False
         self.delivered = 0
 

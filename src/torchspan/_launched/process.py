@@ -118,8 +118,8 @@ class RunProcess:
     def __init__(self, settings: RunSettings, reports: Folder | None) -> None:
         self.settings = settings
         self.report = RunReport(folder=reports)
-        self._lock = threading.RLock()
-        self._turn = threading.RLock()
+        self._lock = forks.renewed(threading.RLock())
+        self._turn = forks.renewed(threading.RLock())
         """Of the thread that makes the provider. The others wait for it, for a limited time."""
         self._is_loaded = False
         self._is_late = False
@@ -375,7 +375,6 @@ class RunProcess:
         }
 
     def _after_fork(self) -> None:
-        self._lock, self._turn = threading.RLock(), threading.RLock()
         self._makers, self._is_late = set(), False
         self._is_fork = True
 

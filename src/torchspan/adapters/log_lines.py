@@ -52,7 +52,7 @@ class LoggerFollower:
         self._redact = redact
         self._patches = patches
         self._followed: list[type] = []
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
 
     def follow(self, builder: Any) -> None:
         """Follow the logger of a builder, from now on and until the patches are undone."""

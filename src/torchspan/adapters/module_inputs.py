@@ -92,7 +92,7 @@ class ModuleInputs:
         self._make = make
         self._notes = Notes(engine, ports)
         self._sizes = _Sizes()
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
         self._all: dict[int, _Following] = {}
         self._ended: list[_Following] = []
         self._classes: list[WatchedClass] = []
@@ -261,7 +261,7 @@ class _Sizes:
     """Sizes of dimensions in sampled calls, held until a reader collects."""
 
     def __init__(self) -> None:
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
         self._dimensions: dict[tuple[str, str, int], dict[str, Any]] = {}
         self._held: Counter[_Size] = Counter()
 

@@ -113,7 +113,7 @@ class DeviceTimes:
         self._thread = Background(NAME, self._drain)
         self._polling = 0
         """The process whose thread looks for finished runs without being woken."""
-        self._all_complete = renewed(self, "_all_complete", threading.Event)
+        self._all_complete = renewed(threading.Event())
         engine.at_stop(self.close)
         _LIVING.add(self)
 

@@ -109,7 +109,7 @@ class LivenessTable:
     def __init__(self, ends: SpanEnds) -> None:
         self._ends = ends
         self._of: ByIdentity[Liveness] = ByIdentity()
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
 
     def of(self, span: Span) -> Liveness | None:
         """The pipe of `span`; None for a span that does not record, because its end cannot be seen."""

@@ -13,12 +13,13 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from torchspan._base.errors import CALLBACK_GUARD
+from torchspan._base.forks import in_each_child, renewed
 from torchspan._base.logs import Log
 from torchspan.phase import Phase
 from torchspan.subscribers import local_state
 from torchspan.subscribers.entry import Entry
 from torchspan.subscribers.interest import Interest, Observers
-from torchspan.subscribers.sampling import CURRENT_TREE, Countdown, Tree, renew_after_fork
+from torchspan.subscribers.sampling import CURRENT_TREE, Countdown, Tree
 from torchspan.subscribers.scope import Scope
 
 # --- sources of events ----------------------------------------------------------------------------------------------
@@ -106,13 +107,13 @@ class Registry(Sources):
         self.busy = _Busy()
         self.has_trees = False
         """Whether a callback asks what was decided at the root."""
-        self._lock = threading.RLock()
+        self._lock = renewed(threading.RLock())
         self._handles = itertools.count(1)
         self._pairs: dict[int, Entry] = {}
         self._local: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
         self._interests: dict[Scope, Interest] = {}
         self._asking_roots: set[int] = set()
-        renew_after_fork(self)
+        in_each_child(self.update)  # the countdowns are the parent's
 
     # --- registration -----------------------------------------------------------------------------------------
     def new_handle(self) -> int:
@@ -180,11 +181,6 @@ class Registry(Sources):
             self._follow()
             for interest in list(self._interests.values()):
                 interest.changed()
-
-    def renew(self) -> None:
-        """In a forked process: another thread may have held the lock, and the countdowns are the parent's."""
-        self._lock = threading.RLock()
-        self.update()
 
     def _follow(self) -> None:
         follows = any(not observer.is_removed for observer in self._local.values())

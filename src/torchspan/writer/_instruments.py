@@ -15,7 +15,7 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from torchspan import semconv
 from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.forks import in_each_child
+from torchspan._base.forks import in_each_child, renewed
 from torchspan._version import __version__
 from torchspan.semconv import METRICS, Metric
 from torchspan.writer._private_sdk import export_measurements, forget_measurements
@@ -148,15 +148,12 @@ _ALL: weakref.WeakSet[Instruments] = weakref.WeakSet()
 """Weak references: a provider keeps its instruments alive through their callback, and they are freed with it."""
 
 
-class _InstrumentsLock:
-    """One lock per process. A forked child gets a new one, because the thread that held it may not exist there."""
-
-    one = threading.RLock()
+_LOCK = renewed(threading.RLock())
 
 
 def instruments_of(provider: MeterProvider) -> Instruments:
     """The instruments of `provider`, made at the first call."""
-    with _InstrumentsLock.one:
+    with _LOCK:
         instruments = next((instruments for instruments in _ALL if instruments.provider is provider), None)
         if instruments is None:
             instruments = Instruments(provider)
@@ -170,7 +167,6 @@ _FORKED = ErrorBoundary(
 
 
 def _start_process() -> None:
-    _InstrumentsLock.one = threading.RLock()
     for instruments in list(_ALL):
         _FORKED.attempt(instruments.start_process)
 

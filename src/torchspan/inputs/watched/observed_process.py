@@ -32,7 +32,7 @@ class ObservedProcess:
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
         self._kinds: dict[type, _Kind] = {}
         self._objects: ByIdentity[ForwardHooks] = ByIdentity()
         self._watched = [WatchedClass(path, self._made) for path in dict.fromkeys(paths)]
