@@ -8,14 +8,13 @@ OpenTelemetry: any object with `is_recording()` and `end()` is a span.
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from torchspan._base import forks
 from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.by_identity import ByIdentity
 from torchspan._base.logs import Log
 from torchspan._base.patching import Function, Patches
 
@@ -51,11 +50,11 @@ class SpanEnds:
             return False
         try:
             _replace_end(type(span), self)
-            watched = _WATCHED.get(id(span)) or _WATCHED.setdefault(id(span), _Watched(span))
+            callbacks = _WATCHED.setdefault(span, deque())
         except (TypeError, AttributeError, StopIteration):
             logger.debug("The end of a %s cannot be watched.", type(span), exc_info=True)
             return False
-        watched.callbacks.append((self, callback))
+        callbacks.append((self, callback))
         return True
 
     def close(self) -> None:
@@ -64,7 +63,7 @@ class SpanEnds:
         with forks.SWITCHING:
             _EndsState.users.discard(self)
             if not _EndsState.users:
-                _WATCHED.clear()
+                _WATCHED.held.clear()
                 _EndsState.classes.clear()
                 _EndsState.holders.clear()
                 _EndsState.patches.undo()
@@ -74,19 +73,8 @@ class SpanEnds:
         self._boundary.attempt(callback, span)
 
 
-class _Watched:
-    """The callbacks of one span. It is removed from the table when the span is freed."""
-
-    __slots__ = ("callbacks", "reference")
-
-    def __init__(self, span: Any) -> None:
-        key = id(span)
-        self.reference = weakref.ref(span, partial(_WATCHED.pop, key))  # the reference is the default
-        self.callbacks: deque[tuple[SpanEnds, Callback]] = deque()
-
-
-_WATCHED: dict[int, _Watched] = {}
-"""The spans that are watched, by their ids, because the class of a span may define any hash and equality."""
+_WATCHED: ByIdentity[deque[tuple[SpanEnds, Callback]]] = ByIdentity()
+"""The callbacks of each span that is watched."""
 
 
 class _EndsState:
@@ -118,7 +106,7 @@ def _replace_end(kind: type, user: SpanEnds) -> None:
 
 def _ending(original: Function) -> Function:
     def end(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if id(self) in _WATCHED:
+        if id(self) in _WATCHED.held:
             _ENDING.attempt(_notify, self)
         return original(self, *args, **kwargs)
 
@@ -126,9 +114,7 @@ def _ending(original: Function) -> Function:
 
 
 def _notify(span: Any) -> None:
-    watched = _WATCHED.pop(id(span), None)
-    if watched is None or watched.reference() is not span:
-        return
-    while watched.callbacks:
-        user, callback = watched.callbacks.popleft()
+    callbacks = _WATCHED.pop(span)
+    while callbacks:
+        user, callback = callbacks.popleft()
         user.call(callback, span)
