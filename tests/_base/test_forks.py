@@ -187,12 +187,12 @@ def test_what_is_registered_for_forks_goes_with_its_object():
         def reset(self):
             pass
 
-    before = len(forks._IN_EACH_CHILD)
+    before = len(forks._IN_EACH_CHILD._references)
     for _ in range(100):
         forks.in_each_child(Resetting().reset)
     gc.collect()
     forks.in_each_child(Resetting().reset)
-    assert len(forks._IN_EACH_CHILD) <= before + 1
+    assert len(forks._IN_EACH_CHILD._references) <= before + 1
 
 
 def test_forks_and_thread_local_callbacks_do_not_wait_for_each_other(tmp_path):

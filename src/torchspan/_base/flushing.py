@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from torchspan._base.boundaries import ErrorBoundary, failed
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.thread_starts import start_thread
 
 _FAILED = ErrorBoundary("torchspan.flush() could not deliver everything.")
@@ -51,19 +50,14 @@ class _Call:
 
     def __init__(self, call: Callable[[], bool]) -> None:
         self._call = call
-        self._has_ended = threading.Event()
         self._has_delivered = False
-        _FAILED.attempt(start_thread, "torchspan flush", self._run)  # Python starts no threads while it exits
+        self._thread = _FAILED.attempt(start_thread, "torchspan flush", self._run)  # none while Python exits
 
     def is_delivered(self, deadline: float) -> bool:
         """Wait until the call has ended, or `deadline` of `time.monotonic` has passed. Returns whether it delivered."""
-        self._has_ended.wait(max(deadline - time.monotonic(), 0))
+        if self._thread is not None:
+            self._thread.join(max(deadline - time.monotonic(), 0))
         return self._has_delivered
 
     def _run(self) -> None:
-        try:
-            self._has_delivered = bool(_FAILED.attempt(self._call))
-        except BaseException:  # of an exporter: in this thread nothing else would handle it
-            failed("torchspan.flush() could not deliver everything.")
-        finally:
-            self._has_ended.set()
+        self._has_delivered = bool(_FAILED.attempt(self._call))

@@ -47,38 +47,42 @@ def _renew_locks() -> None:
             lock._at_fork_reinit()
 
 
-_RESETTING = ErrorBoundary("A part of torchspan was not reset in a forked process.")
-
-
 def in_each_child(action: Callable[[], object]) -> None:
-    """Call `action` in each forked child of this process, for state that belongs to one process.
-
-    If `action` is a bound method, it is called as long as its object exists, which this does not keep alive.
-    """
-    _register(_IN_EACH_CHILD, action)
+    """Call `action` in each forked child of this process, for state that belongs to one process. See `Actions.add`."""
+    _IN_EACH_CHILD.add(action)
 
 
 def before_each_fork(action: Callable[[], object]) -> None:
-    """Call `action` before each fork of this process. See `in_each_child`."""
-    _register(_BEFORE_EACH_FORK, action)
+    """Call `action` before each fork of this process. See `Actions.add`."""
+    _BEFORE_EACH_FORK.add(action)
 
 
-_References = list[Callable[[], "Callable[[], object] | None"]]
-_BEFORE_EACH_FORK: _References = []
-_IN_EACH_CHILD: _References = []
-"""References to actions, because Python takes no hook back. Those whose objects are gone leave when another one is added."""
+class Actions:
+    """What is called at some moments of the process, because Python takes no hook back.
+
+    Args:
+        consequence: The log message if an action fails.
+    """
+
+    def __init__(self, consequence: str) -> None:
+        self._boundary = ErrorBoundary(consequence)
+        self._references: list[Callable[[], Callable[[], object] | None]] = []
+
+    def add(self, action: Callable[[], object]) -> None:
+        """Call `action` from now on. If it is a bound method, as long as its object exists, which this does not keep alive."""
+        added = weakref.WeakMethod(action) if isinstance(action, MethodType) else lambda: action
+        with SWITCHING:  # two threads may add at once
+            self._references = [*(each for each in self._references if each() is not None), added]
+
+    def run(self) -> None:
+        """Call all of them, in the order in which they were added."""
+        for action in [reference() for reference in self._references]:
+            if action is not None:
+                self._boundary.attempt(action)
 
 
-def _register(references: _References, action: Callable[[], object]) -> None:
-    added = weakref.WeakMethod(action) if isinstance(action, MethodType) else lambda: action
-    with SWITCHING:  # two threads may register at once
-        references[:] = [*(reference for reference in references if reference() is not None), added]
-
-
-def _run(references: _References) -> None:
-    for action in [reference() for reference in references]:
-        if action is not None:
-            _RESETTING.attempt(action)
+_RESET = "A part of torchspan was not reset in a forked process."
+_RESETTING, _BEFORE_EACH_FORK, _IN_EACH_CHILD = ErrorBoundary(_RESET), Actions(_RESET), Actions(_RESET)
 
 
 # --- imports ----------------------------------------------------------------------------------------------------------
@@ -145,7 +149,7 @@ class Process:
 
 # --- the fork ---------------------------------------------------------------------------------------------------------
 def _before() -> None:
-    _run(_BEFORE_EACH_FORK)
+    _BEFORE_EACH_FORK.run()
     _RESETTING.attempt(_wait_for_imports)  # first: an import may need the lock
     SWITCHING.acquire()
 
@@ -155,7 +159,7 @@ def _in_child() -> None:
     _RESETTING.attempt(_renew_locks)
     _RESETTING.attempt(_forget_imports)
     SWITCHING.release()
-    _run(_IN_EACH_CHILD)
+    _IN_EACH_CHILD.run()
 
 
 register: Callable[..., Any] = getattr(os, "register_at_fork", lambda **_: None)  # Windows has none

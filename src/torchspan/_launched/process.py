@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from opentelemetry.trace import NoOpTracer, ProxyTracerProvider, Tracer, TracerProvider
 
 from torchspan._base import forks
+from torchspan._base.by_identity import ByIdentity
 from torchspan._base.errors import Pause
 from torchspan._base.exits import NOT_TAKEN, Patience
 from torchspan._base.thread_starts import start_thread
@@ -63,31 +64,23 @@ class Ends:
 class _End:
     def __init__(self, end: Callable[[], object]) -> None:
         self.end = end
-        self._due, self._done = threading.Event(), threading.Event()
-        self._pid = os.getpid()
-        self._start()
+        self._due = forks.renewed(threading.Event())
+        self._thread = start_thread("torchspan end", self._run)
 
-    def _start(self) -> None:
-        start_thread("torchspan end", self._run, self._due, self._done)
-
-    def _run(self, due: threading.Event, done: threading.Event) -> None:
-        due.wait()
-        try:
-            self.end()
-        finally:
-            done.set()
+    def _run(self) -> None:
+        self._due.wait()
+        self.end()
 
     def begin(self) -> None:
-        if self._pid != os.getpid():  # the thread is the parent's
-            self._due, self._done = threading.Event(), threading.Event()
-            try:
-                self._start()
-            except RuntimeError:
-                self._done.set()
+        is_parents = not self._thread.is_alive()
         self._due.set()
+        if is_parents:
+            with contextlib.suppress(RuntimeError):
+                self._thread = start_thread("torchspan end", self._run)
 
     def is_done_by(self, deadline: float) -> bool:
-        return self._done.wait(max(deadline - time.monotonic(), 0))
+        self._thread.join(max(deadline - time.monotonic(), 0))
+        return not self._thread.is_alive()
 
 
 # ------------------------------------------------------------------------------------------------------------------
@@ -136,7 +129,7 @@ class RunProcess:
         self.patience = Patience(settings.exit_s * WAITING, self._last_gave_up, self._note_gave_up)
         self._meters: MeterProvider | None = None
         self._names_metrics = _names_exporters("OTEL_METRICS_EXPORTER")
-        self._known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
+        self._known: ByIdentity[_Known] = ByIdentity()
         self._last: tuple[TracerProvider | None, object] = (None, None)
         self._undo: list[Undo] = []
         self.is_alone = False
@@ -185,10 +178,9 @@ class RunProcess:
     def attach(self, provider: TracerProvider) -> bool:
         """Add the file to a provider of the program, once. Returns False if the provider takes no processor."""
         with self._lock:
-            with contextlib.suppress(TypeError):  # one that cannot be referenced weakly
-                own = self._known.get(provider)
-                if own is not None and own.behind is _behind(provider):
-                    return own.takes
+            own = self._known.get(provider)
+            if own is not None and own.behind is _behind(provider):
+                return own.takes
             add = getattr(provider, "add_span_processor", None)
             file = self._file_processor() if callable(add) else None
             taken = False
@@ -198,8 +190,7 @@ class RunProcess:
                     taken = True
                 except Exception as error:
                     self.fail(f"the program's {type(provider).__name__} refused the span processor: {error!r}")
-            with contextlib.suppress(TypeError):
-                self._known[provider] = _Known(taken, _behind(provider))
+            self._known[provider] = _Known(taken, _behind(provider))
             return taken
 
     def tracer(self, provider: TracerProvider, name: str, version: str, schema_url: str) -> Tracer:

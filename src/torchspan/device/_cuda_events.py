@@ -12,13 +12,12 @@ import queue
 import sys
 import threading
 import time
-import weakref
 from typing import Any
 
 from torchspan import phase, semconv
 from torchspan._base.background import Background, Wake
 from torchspan._base.errors import FAILED
-from torchspan._base.exits import at_exit
+from torchspan._base.exits import AT_EXIT
 from torchspan._base.forks import renewed
 from torchspan._base.reading import entries
 from torchspan.device import _driver
@@ -48,17 +47,6 @@ _RECORDING = "recording a CUDA event"
 
 _UNKNOWN, _HOST = -1, -2
 _DURATIONS = {phase.EXECUTE: semconv.EXECUTE_GPU_DURATION, phase.RUN_GRAPH: semconv.RUN_GRAPH_GPU_DURATION}
-
-
-_LIVING: weakref.WeakSet[DeviceTimes] = weakref.WeakSet()
-
-
-def _flush_all() -> None:
-    for times in list(_LIVING):
-        times.flush()
-
-
-at_exit(_flush_all)
 
 
 class _Pair:
@@ -115,7 +103,7 @@ class DeviceTimes:
         """The process whose thread looks for finished runs without being woken."""
         self._all_complete = renewed(threading.Event())
         engine.at_stop(self.close)
-        _LIVING.add(self)
+        AT_EXIT.add(self.flush)
 
     # --- on the thread of the run ---------------------------------------------------------------------------------
     def begin(self, run: RecordedRun) -> _TimedRun | None:
