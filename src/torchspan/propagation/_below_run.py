@@ -11,32 +11,22 @@ from typing import Any
 
 from opentelemetry import trace
 
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.patching import Function
 from torchspan._launched.own_spans import traceparent
-from torchspan._launched.process import RunProcess
 from torchspan._launched.run_settings import RunSettings
 from torchspan.environment_variables import TORCHSPAN_RUN
-from torchspan.propagation._environment import key_of, own_environment, with_environment
+from torchspan.propagation._environment import copied, key_of
 
 
-def popen(boundary: ErrorBoundary, run: RunProcess, original: Function) -> Function:
-    """The replacement of `subprocess.Popen.__init__`."""
-    return with_environment(
-        original,
-        lambda environment: boundary.attempt(of_child, environment, run.settings) if boundary.is_open else None,
-    )
-
-
-def of_child(wrapped: Any, settings: RunSettings) -> dict[Any, Any] | None:
+def of_child(passed: Any, settings: RunSettings) -> dict[Any, Any] | None:
     """The environment for a child that is started in the current span; None to leave it unchanged.
 
-    wrapped: what the program passed: a mapping or pairs, or None for a copy of this process's environment.
+    Args:
+        passed: What the program passed: a mapping, or None for a copy of this process's environment.
     """
     context = trace.get_current_span().get_span_context()
     if not context.is_valid:
         return None
-    environment = dict(own_environment() if wrapped is None else wrapped)
+    environment = copied(passed)
     name = key_of(environment, TORCHSPAN_RUN)
     if name is None:  # the program starts the child outside of the run
         return None

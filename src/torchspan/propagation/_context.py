@@ -13,7 +13,10 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext
 
-from torchspan._context.threads import ContextCarrier, Inside
+from torchspan._base import boundaries
+from torchspan._base.forks import uncut
+from torchspan._base.patching import Function
+from torchspan._context.threads import ContextCarrier
 from torchspan._sampling import STARTED_BY
 
 # --- OpenTelemetry's current context in threads and pools -----------------------------------------------------------
@@ -43,6 +46,17 @@ class CurrentContext(ContextCarrier):
         """The context with its span: work items are bounded."""
         return (context_api.get_current() or None) if self._carries() else None
 
+    def for_process(self, function: Function) -> Function | None:
+        """The function with the context as text."""
+        context = self.for_item()
+        if context is None:
+            return None
+        with uncut():
+            from torchspan.propagation import _carrier, _pools
+
+        boundaries.keep_apart()
+        return _pools.ItemPayload(function, _carrier.pack(context))
+
     def enter(self, value: Context) -> Token[Context]:
         """Attach it."""
         return context_api.attach(value)
@@ -50,19 +64,6 @@ class CurrentContext(ContextCarrier):
     def leave(self, before: Token[Context]) -> None:
         """Detach it."""
         context_api.detach(before)
-
-
-_ATTACHED = CurrentContext()
-
-
-def inside(context: Context) -> Inside:
-    """Make `context` the current one, until the result's `leave`."""
-    return Inside([(_ATTACHED, context)])
-
-
-def outside() -> Inside:
-    """Make the current context empty, until the result's `leave`. Long-lived workers are started in it."""
-    return inside(CurrentContext.outside)
 
 
 # ------------------------------------------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ class StartContext(Context):
 
     def end(self) -> None:
         """Treat the span as ended, whether or not it has."""
-        self._find = _no_span
+        self._find = lambda: None
 
     def forget(self) -> None:
         """Treat the span as ended, and link to nothing."""
@@ -144,7 +145,3 @@ def _while_open(span: Span) -> Callable[[], Span | None]:
         return None if span is None or getattr(span, "end_time", None) is not None else span
 
     return find
-
-
-def _no_span() -> None:
-    pass

@@ -13,9 +13,9 @@ import mmap
 import os
 import pickle
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from torchspan._base import reading
 from torchspan._base.boundaries import ErrorBoundary, failed
 from torchspan._base.by_identity import ByIdentity
 from torchspan._base.exits import NOT_TAKEN, Patience
-from torchspan._base.forks import renewed
+from torchspan._base.forks import in_each_child
 from torchspan._base.import_hooks import Undo
 from torchspan._base.logs import Log
 from torchspan._base.patching import Function, Patches
@@ -65,7 +65,6 @@ class Liveness:
     def __init__(self, reads: int, writes: int | None = None) -> None:
         self._reads = Descriptor(reads, None)
         self._writes = None if writes is None else Descriptor(writes, None)
-        self._owner = system.getpid()
 
     @classmethod
     def new(cls) -> Liveness:
@@ -77,12 +76,17 @@ class Liveness:
         return self._reads.status() is not None and ioctl(self._reads.number, FIONREAD, _NO_BYTES) != _NO_BYTES
 
     def end(self) -> None:
-        """Record that the span has ended. Does nothing in a fork, which has only a copy of the span."""
-        if self._writes is None or system.getpid() != self._owner:
-            return
+        """Record that the span has ended, where that is known."""
+        writes = self._writes
         # Without a reader, a program that does not ignore SIGPIPE would be ended.
-        if self._writes.status() is not None and self._reads.status() is not None:
-            system.write(self._writes.number, b"1")
+        if writes is not None and writes.status() is not None and self._reads.status() is not None:
+            system.write(writes.number, b"1")
+
+    def begin_in_child(self) -> None:
+        """A fork has only a copy of the span."""
+        writes, self._writes = self._writes, None
+        if writes is not None:
+            writes.close()
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         from multiprocessing import context, reduction
@@ -109,20 +113,24 @@ class LivenessTable:
     def __init__(self, ends: SpanEnds) -> None:
         self._ends = ends
         self._of: ByIdentity[Liveness] = ByIdentity()
-        self._lock = renewed(threading.RLock())
+        in_each_child(self._begin_in_child)
+
+    def _begin_in_child(self) -> None:
+        for _, liveness in list(self._of.held.values()):
+            liveness.begin_in_child()
 
     def of(self, span: Span) -> Liveness | None:
         """The pipe of `span`; None for a span that does not record, because its end cannot be seen."""
         if not span.is_recording() or not hasattr(os, "fork"):
             return None
-        with self._lock:  # of two pipes, only the last one would be known when the span ends
-            liveness = self._of.get(span)
-            if liveness is None:
-                liveness = self._of[span] = Liveness.new()
-                if not self._ends.watch(span, self._end):
-                    self._of.pop(span)
-                    return None
-            return liveness
+        liveness = self._of.get(span)
+        if liveness is None:
+            new = Liveness.new()
+            liveness = self._of.setdefault(span, new)  # of two threads, one makes it
+            if liveness is new and not self._ends.watch(span, self._end):
+                self._of.pop(span)
+                return None
+        return liveness
 
     def _end(self, span: Span) -> None:
         liveness = self._of.pop(span)
@@ -152,11 +160,13 @@ Export = Callable[[], object]
 _GAVE_UP = memoryview(mmap.mmap(-1, 8)).cast("d")
 """When an end last gave up waiting for exporters. Forked children share it."""
 _GAVE_UP[0] = -math.inf
-_SPAWNED: list[int] = []
-"""The id of this process if it was spawned. It runs exit handlers, as no other process of `multiprocessing` does."""
+_SPAWNED: list[bool] = []
+"""Not empty if this process was spawned. It runs exit handlers, as no other process of `multiprocessing` does."""
+in_each_child(_SPAWNED.clear)
 PATIENCE = Patience(EXPORT_LIMIT_S, partial(_GAVE_UP.__getitem__, 0), partial(_GAVE_UP.__setitem__, 0))
 
 
+@dataclass
 class ProcessPayload:
     """What a started process receives.
 
@@ -167,22 +177,33 @@ class ProcessPayload:
         as_parent: Whether the span in which the process is started is the parent of its roots.
     """
 
-    def __init__(self, carrier: dict[str, str], liveness: Liveness | None, resume: bytes, *, as_parent: bool) -> None:
-        self.carrier = carrier
-        self.liveness = liveness
-        self.resume = resume
-        self.as_parent = as_parent
+    carrier: dict[str, str]
+    liveness: Liveness | None
+    resume: bytes
+    as_parent: bool
 
-    def __reduce__(self) -> tuple[Callable[..., ProcessPayload], tuple[dict[str, str], Liveness | None, bytes, bool]]:
-        return _unpickled, (self.carrier, self.liveness, self.resume, self.as_parent)
+    def attach(self) -> None:
+        """Make the context in which the process was started the current one, for the process's whole life."""
+        context = from_elsewhere(_carrier.unpack(self.carrier), self._is_over)
+        if context is not None:
+            context_api.attach(context)
 
-    def context(self) -> Context | None:
-        """The context in which the process was started, as it sees it."""
-        liveness = self.liveness
-        return from_elsewhere(
-            _carrier.unpack(self.carrier),
-            lambda: not self.as_parent or (liveness is not None and liveness.is_over()),
-        )
+    def _is_over(self) -> bool:
+        return not self.as_parent or (self.liveness is not None and self.liveness.is_over())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Runs in a spawned process, before its `_bootstrap`. torchspan is enabled from here on.
+
+        The modules that the target needs are imported after this and before `_bootstrap`, so the context is attached here as well.
+        """
+        vars(self).update(state)
+        if "--multiprocessing-fork" in sys.orig_argv:
+            _SPAWNED[:] = [True]
+        try:
+            pickle.loads(self.resume)()  # noqa: S301 - written by the process that started this one
+            self.attach()
+        except Exception:
+            failed("Failed to enable torchspan in a child process, which continues untraced.")
 
 
 def install(
@@ -255,14 +276,14 @@ def _bootstrap(
         config = reading.instance_dict(self).get("_config")
         payload = config.pop(KEY, None) if type(config) is dict else None
         if type(payload) is ProcessPayload:
-            _attach(payload)
+            payload.attach()
 
     def bootstrap(self: Any, *args: Any, **kwargs: Any) -> Any:
         boundary.attempt(arrive, self)
         try:
             return original(self, *args, **kwargs)
         finally:
-            if [os.getpid()] != _SPAWNED:
+            if not _SPAWNED:
                 boundary.attempt(_export_within_limit, exports, run)
 
     return bootstrap
@@ -292,26 +313,3 @@ def _export_within_limit(exports: Callable[[], Sequence[Export]], run: RunProces
             say(NOT_TAKEN)
     if run is not None:
         run.report.write()
-
-
-def _unpickled(carrier: dict[str, str], liveness: Liveness | None, resume: bytes, as_parent: bool) -> ProcessPayload:
-    """Runs in a spawned process, before its `_bootstrap`. torchspan is enabled from here on.
-
-    The modules that the target needs are imported after this and before `_bootstrap`, so the context is attached here as well.
-    """
-    payload = ProcessPayload(carrier, liveness, resume, as_parent=as_parent)
-    if "--multiprocessing-fork" in sys.orig_argv:
-        _SPAWNED[:] = [os.getpid()]
-    try:
-        pickle.loads(resume)()  # noqa: S301 - written by the process that started this one
-        _attach(payload)
-    except Exception:
-        failed("Failed to enable torchspan in a child process, which continues untraced.")
-    return payload
-
-
-def _attach(payload: ProcessPayload) -> None:
-    """Make the context in which the process was started the current one, for the process's whole life."""
-    context = payload.context()
-    if context is not None:
-        context_api.attach(context)
