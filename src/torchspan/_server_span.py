@@ -9,7 +9,6 @@ span, which one that is. It is added to a provider once, for the life of the pro
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanContext, SpanKind
 
 from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.by_identity import ByIdentity
 
 REMEMBERED = 10_000
 """Maximum number of open spans that are remembered. Spans that begin beyond that count as outside every request."""
@@ -34,7 +34,7 @@ class ServerSpans:
     def __init__(self) -> None:
         self.processor: Any = None
         """The span processor; None before the first provider is watched."""
-        self._watched: list[weakref.ref[Any]] = []
+        self._watched: ByIdentity[bool] = ByIdentity()
         """The providers: one may have no hash, as that of Logfire, which is a dataclass."""
         self._servers: dict[_Ids, _Ids] = {}
         """The ids of an open span -> those of the SERVER span around it, or of itself."""
@@ -65,12 +65,11 @@ class ServerSpans:
         return server is not None and server in self._servers
 
     def _add_to(self, provider: Any) -> None:
-        self._watched = [reference for reference in self._watched if reference() is not None]
-        if any(reference() is provider for reference in self._watched) or not hasattr(provider, "add_span_processor"):
+        if self._watched.get(provider) or not hasattr(provider, "add_span_processor"):
             return
         if self.processor is None:
             self.processor = self._make_processor()
-        self._watched.append(weakref.ref(provider))
+        self._watched[provider] = True
         provider.add_span_processor(self.processor)
 
     def _make_processor(self) -> Any:

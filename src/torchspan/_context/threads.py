@@ -70,8 +70,8 @@ def add(carrier: ContextCarrier) -> None:
     with forks.SWITCHING:
         if carrier not in _CarrierState.carriers:
             _CarrierState.carriers = (*_CarrierState.carriers, carrier)
-        if _CarrierState.replacements is None:
-            _CarrierState.replacements = _Replacements()
+        if _CarrierState.undo is None:
+            _CarrierState.undo = _replace_all()
 
 
 def remove(carrier: ContextCarrier) -> None:
@@ -80,9 +80,9 @@ def remove(carrier: ContextCarrier) -> None:
         return
     with forks.SWITCHING:
         _CarrierState.carriers = tuple(other for other in _CarrierState.carriers if other is not carrier)
-        if _CarrierState.replacements is not None and not _CarrierState.carriers:
-            _CarrierState.replacements.undo()
-            _CarrierState.replacements = None
+        if _CarrierState.undo is not None and not _CarrierState.carriers:
+            _CarrierState.undo()
+            _CarrierState.undo = None
 
 
 class Inside:
@@ -149,7 +149,7 @@ def _prepare(thread: Any) -> Inside | None:
     if values is None:
         return None
     if not _has_context(thread):
-        thread._bootstrap = functools.partial(_begin, thread, values)
+        vars(thread)["_bootstrap"] = functools.partial(_begin, thread, values)
     return Inside(values)
 
 
@@ -268,46 +268,41 @@ def _outside() -> Inside:
 # --- when names are replaced ------------------------------------------------------------------------------------------
 
 
-class _Replacements:
-    """The names of `ROWS`, replaced now or when their module has been imported, until `undo`."""
+def _replace_all() -> Undo:
+    """Replace the names of `ROWS`, now or when their module has been imported. Replacements that stay after the undo pass calls on."""
+    boundary = ErrorBoundary(_CONSEQUENCE)
+    undo: list[Undo] = []
 
-    def __init__(self) -> None:
-        self._boundary = ErrorBoundary(_CONSEQUENCE)
-        self._undo: list[Undo] = []
-        try:
-            self._undo.extend(when_imported(row[0], functools.partial(self._replace, *row)) for row in ROWS)
-        except BaseException:
-            self.undo()
-            raise
+    def stop() -> None:
+        boundary.close()
+        undo_all(reversed(undo))
 
-    def _replace(
-        self,
-        module: str,
-        holder: str,
-        names: Iterable[str],
-        make: Callable[[ErrorBoundary, Function], Function],
-        _late: bool,
-    ) -> Undo:
-        patches = Patches()
-        with forks.SWITCHING:
-            for name in names:
-                self._boundary.attempt(
-                    patches.replace_shared,
-                    getattr(sys.modules[module], holder, None),
-                    name,
-                    functools.partial(make, self._boundary),
-                )
-        return patches.undo
+    try:
+        undo.extend(when_imported(row[0], functools.partial(_replace, boundary, *row)) for row in ROWS)
+    except BaseException:
+        stop()
+        raise
+    return stop
 
-    def undo(self) -> None:
-        """Restore the names, last replaced first. A replacement that is still bound passes calls through."""
-        self._boundary.close()
-        undo_all(reversed(self._undo))
+
+def _replace(
+    boundary: ErrorBoundary,
+    module: str,
+    holder: str,
+    names: Iterable[str],
+    make: Callable[[ErrorBoundary, Function], Function],
+    _late: bool,
+) -> Undo:
+    patches, owner = Patches(), getattr(sys.modules[module], holder, None)
+    with forks.SWITCHING:
+        for name in names:
+            boundary.attempt(patches.replace_shared, owner, name, functools.partial(make, boundary))
+    return patches.undo
 
 
 class _CarrierState:
     """One for the process. Changed only under `forks.SWITCHING`."""
 
     carriers: tuple[ContextCarrier, ...] = ()
-    replacements: _Replacements | None = None
+    undo: Undo | None = None
     """Set while there is a carrier."""

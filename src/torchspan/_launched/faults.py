@@ -7,10 +7,10 @@ import contextlib
 import faulthandler
 import functools
 import os
-from collections.abc import Callable
 from typing import Any
 
 from torchspan._base.forks import in_each_child
+from torchspan._base.patching import Function, Patches
 from torchspan._files.folders import Folder
 from torchspan._files.opening import WHEN_LOST, Descriptor, system
 
@@ -46,36 +46,34 @@ class _Catcher:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._file: Descriptor | None = None
-        self._originals = {name: getattr(faulthandler, name) for name in ("enable", "disable", "is_enabled")}
-        self._replacements: dict[str, Callable[..., Any]] = {}
+        self._enable, self._disable = faulthandler.enable, faulthandler.disable
+        self._patches = Patches()
 
     def begin(self) -> bool:
         """Enable it. Returns False if the file cannot be made."""
         if not self._open():
             return False
-        enable, disable, is_enabled = self._originals.values()
+        for name, make in (("enable", self._enabling), ("disable", self._disabling), ("is_enabled", self._asking)):
+            self._patches.replace_shared(faulthandler, name, make)
+        return True
 
-        @functools.wraps(enable)
-        def enable_instead(*args: Any, **kwargs: Any) -> Any:
-            result = enable(*args, **kwargs)
+    def _enabling(self, original: Function) -> Function:
+        def enable(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
             self._leave()
             return result
 
-        @functools.wraps(disable)
-        def disable_instead() -> Any:
-            was_enabled = disable()
+        return enable
+
+    def _disabling(self, original: Function) -> Function:
+        def disable() -> Any:
+            was_enabled = original()
             return False if self._leave() else was_enabled
 
-        @functools.wraps(is_enabled)
-        def is_enabled_instead() -> Any:
-            return self._file is None and is_enabled()
+        return disable
 
-        for name, replacement in zip(
-            self._originals, (enable_instead, disable_instead, is_enabled_instead), strict=True
-        ):
-            self._replacements[name] = replacement
-            setattr(faulthandler, name, replacement)
-        return True
+    def _asking(self, original: Function) -> Function:
+        return lambda: self._file is None and original()
 
     def begin_in_child(self) -> None:
         """In a forked child of a process in which it is enabled: continue in a file of the child's own."""
@@ -83,7 +81,7 @@ class _Catcher:
         if parents is None:
             return
         if not self._open():
-            self._originals["disable"]()
+            self._disable()
             self._file = None
         parents.close()
 
@@ -93,7 +91,7 @@ class _Catcher:
         if file is not None and file.status() is not None:
             self._file = file
         elif file is not None and not self._open():
-            self._originals["disable"]()
+            self._disable()
 
     def _open(self) -> bool:
         try:
@@ -102,7 +100,7 @@ class _Catcher:
         except OSError:
             return False
         try:
-            self._originals["enable"](file=file.number, all_threads=True)
+            self._enable(file=file.number, all_threads=True)
         except Exception:
             file.close()
             return False
@@ -114,9 +112,7 @@ class _Catcher:
         file, self._file = self._file, None
         if file is None:
             return False
-        for name, original in self._originals.items():
-            if getattr(faulthandler, name) is self._replacements[name]:
-                setattr(faulthandler, name, original)
+        self._patches.undo()
         with contextlib.suppress(OSError):
             file.close()
             self._folder.unlink(_name())

@@ -7,7 +7,6 @@ completes the event of the run. Nothing here waits for the device.
 
 from __future__ import annotations
 
-import os
 import queue
 import sys
 import threading
@@ -18,7 +17,7 @@ from torchspan import phase, semconv
 from torchspan._base.background import Background, Wake
 from torchspan._base.errors import FAILED
 from torchspan._base.exits import AT_EXIT
-from torchspan._base.forks import renewed
+from torchspan._base.forks import in_each_child, renewed
 from torchspan._base.reading import entries
 from torchspan.device import _driver
 from torchspan.engine import Deferral, Engine, RecordedRun
@@ -71,16 +70,15 @@ class _TimedRun:
         key: The attribute for the time.
         deferral: Completes the event of the run.
         ended_s: The `time.monotonic` of its end on the host.
-        pid: The process. A forked child completes no runs of its parent.
     """
 
-    __slots__ = ("deferral", "end", "ended_s", "key", "pair", "pid", "start", "stream")
+    __slots__ = ("deferral", "end", "ended_s", "key", "pair", "start", "stream")
 
     deferral: Deferral
     ended_s: float
 
     def __init__(self, pair: _Pair, stream: Any, cuda: Any, key: str) -> None:
-        self.pair, self.stream, self.key, self.pid = pair, stream, key, os.getpid()
+        self.pair, self.stream, self.key = pair, stream, key
         self.start, self.end = pair.of(stream.device_index, cuda)
 
 
@@ -99,11 +97,16 @@ class DeviceTimes:
         self._pairs = [_Pair() for _ in range(PAIRS)]
         self._launched: dict[int, _TimedRun] = {}
         self._thread = Background(NAME, self._drain)
-        self._polling = 0
-        """The process whose thread looks for finished runs without being woken."""
+        self._is_polling = False
+        """Whether the thread looks for finished runs without being woken."""
         self._all_complete = renewed(threading.Event())
         engine.at_stop(self.close)
+        in_each_child(self._forget)
         AT_EXIT.add(self.flush)
+
+    def _forget(self) -> None:
+        """A forked child completes no runs of its parent."""
+        self._launched, self._is_polling = {}, False
 
     # --- on the thread of the run ---------------------------------------------------------------------------------
     def begin(self, run: RecordedRun) -> _TimedRun | None:
@@ -156,7 +159,7 @@ class DeviceTimes:
             return
         timed.deferral, timed.ended_s = self._engine.defer(run.event), time.monotonic()
         self._launched[id(timed)] = timed
-        if self._polling != timed.pid and not self._thread.wake():
+        if not self._is_polling and not self._thread.wake():
             self._complete(timed, _missing(MissingGpuTime.RUNNING))
 
     @staticmethod
@@ -169,24 +172,23 @@ class DeviceTimes:
 
     # --- on torchspan's thread ------------------------------------------------------------------------------------
     def _drain(self, wake: Wake) -> None:
-        pid, pause_s = os.getpid(), SHORTEST_S
+        pause_s = SHORTEST_S
         may_ask = _driver.set_thread_local_capture()
         is_wanted = True
         try:
             while is_wanted:
                 # Runs that follow each other do not wake the thread one by one: it looks a few times more before it sleeps.
-                self._polling = 0  # first: a run that comes after the next line has looked wakes the thread
-                if self._launched or pause_s < LONGEST_S:
-                    self._polling = pid
+                self._is_polling = False  # first: a run that comes after the next line has looked wakes the thread
+                self._is_polling = bool(self._launched) or pause_s < LONGEST_S
                 try:
-                    is_wanted = wake.get(timeout=pause_s if self._polling else None)
+                    is_wanted = wake.get(timeout=pause_s if self._is_polling else None)
                     pause_s = SHORTEST_S
                 except queue.Empty:
                     pause_s = SHORTEST_S if self._look(may_ask=may_ask) else min(pause_s * 2, LONGEST_S)
                     if not self._launched:
                         self._all_complete.set()
         finally:  # if this fails, the next run wakes the thread
-            self._polling = 0
+            self._is_polling = False
         self._complete_all()
 
     def _look(self, *, may_ask: bool) -> bool:
@@ -219,8 +221,7 @@ class DeviceTimes:
 
     def _complete_all(self) -> None:
         for timed in list(self._launched.values()):
-            if timed.pid == os.getpid():
-                self._complete(timed, _missing(MissingGpuTime.RUNNING))
+            self._complete(timed, _missing(MissingGpuTime.RUNNING))
 
     # --- on any thread --------------------------------------------------------------------------------------------
     def flush(self) -> None:

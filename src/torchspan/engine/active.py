@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
+from torchspan._base.forks import in_each_child
 from torchspan.engine.event import Event
 from torchspan.engine.pipeline import Callback
 from torchspan.phase import PHASES, Phase
@@ -27,27 +27,27 @@ class ActiveWork:
     """
 
     def __init__(self, phases: Iterable[Phase] = LONG, name: str = "long work") -> None:
-        self._open_by_process: dict[int, dict[int, Event]] = {}
+        self._open: dict[int, Event] = {}
         self.has_begun = False
         """Whether such work has begun in this process, or in its parent before a fork."""
         self.callback = Callback(f"keeping track of {name}", self._start, self._end, frozenset(phases))
+        in_each_child(self._forget)
+
+    def _forget(self) -> None:
+        self._open = {}
 
     def events(self) -> list[Event]:
         """Return the events that are open now, in the order of their starts."""
-        return [event for event in list(self._open().values()) if event.is_open]
+        return [event for event in list(self._open.values()) if event.is_open]
 
     def __len__(self) -> int:
         return len(self.events())
 
     def __contains__(self, event: Event) -> bool:
-        return event.is_open and id(event) in self._open()
-
-    def _open(self) -> dict[int, Event]:
-        # One dictionary for each process, made by one atomic step: a lock might be held by another thread during a fork.
-        return self._open_by_process.setdefault(os.getpid(), {})
+        return event.is_open and id(event) in self._open
 
     def _start(self, event: Event) -> bool:
-        open_ = self._open()
+        open_ = self._open
         outer = event.parent
         while outer is not None:
             if id(outer) in open_:
@@ -59,4 +59,4 @@ class ActiveWork:
 
     def _end(self, event: Event, is_outermost: bool | None) -> None:
         if is_outermost:
-            self._open().pop(id(event), None)
+            self._open.pop(id(event), None)

@@ -66,7 +66,7 @@ def install(
     def processes(module: ModuleType) -> Undo:
         from torchspan.propagation import _processes
 
-        return _processes.install(boundary, module, resume, exports, carries, as_parent=as_parent, run=run)
+        return _processes.Processes(boundary, resume, exports, carries, as_parent, run).install(module)
 
     try:
         threads.add(carrier)
@@ -98,10 +98,10 @@ def _replace_popen(
 
     def popen(original: Function) -> Function:
         def start(*args: Any, **kwargs: Any) -> None:
-            replacement: Function = boundary.attempt(load) or original
-            replacement(*args, **kwargs)
+            replacement = boundary.attempt(load)
+            (original if replacement is None else replacement)(*args, **kwargs)
 
-        def load() -> Function | None:
+        def load() -> Any:
             if not context_api.get_current() or (run is None and not carries()):
                 return None
             with uncut():
@@ -128,7 +128,8 @@ def _replace_serving(boundary: ErrorBoundary, module: Any) -> Undo:
         boundary.attempt(_begin_to_serve)
         return original(*args, **kwargs)
 
-    patches, original = Patches(_INSTRUMENTATIONS), getattr(module, "_start_internal_or_server_span", None)
+    patches = Patches(_INSTRUMENTATIONS)
+    original: Any = getattr(module, "_start_internal_or_server_span", None)
     if original is not None:
         patches.replace_functions([(original, wraps(original)(start_span))])
     return patches.undo

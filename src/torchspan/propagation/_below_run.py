@@ -6,7 +6,6 @@ It is the parent of roots in `run`'s own provider in the child. A provider that 
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from opentelemetry import trace
@@ -14,7 +13,7 @@ from opentelemetry import trace
 from torchspan._launched.own_spans import traceparent
 from torchspan._launched.run_settings import RunSettings
 from torchspan.environment_variables import TORCHSPAN_RUN
-from torchspan.propagation._environment import copied, key_of
+from torchspan.propagation._environment import copied
 
 
 def of_child(passed: Any, settings: RunSettings) -> dict[Any, Any] | None:
@@ -27,9 +26,6 @@ def of_child(passed: Any, settings: RunSettings) -> dict[Any, Any] | None:
     if not context.is_valid:
         return None
     environment = copied(passed)
-    name = key_of(environment, TORCHSPAN_RUN)
-    if name is None:  # the program starts the child outside of the run
+    if TORCHSPAN_RUN not in environment:  # the program starts the child outside of the run
         return None
-    text = settings._replace(span=traceparent(context)).to_text()
-    environment[name] = text if isinstance(name, str) else os.fsencode(text)
-    return environment
+    return {**environment, TORCHSPAN_RUN: settings._replace(span=traceparent(context)).to_text()}

@@ -78,43 +78,41 @@ def of_child(passed: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None
     if passed is not None and _is_emptied(environment):
         carrier.pop(_carrier.BAGGAGE, None)
     fields = _carrier.fields()
-    values = {name: _value(environment, name) for name in fields}
-    set_by_program = {name for name in fields if values[name] is not None and values[name] != inherited.get(name)}
+    set_by_program = {
+        name for name in fields if name in environment and not _is(environment[name], inherited.get(name))
+    }
     if set_by_program - {_carrier.BAGGAGE}:
         return None
     for name in fields - set_by_program:
-        environment.pop(key_of(environment, name) or name, None)
+        environment.pop(name, None)
         if name in carrier:
             environment[name] = carrier[name]
     return environment
 
 
+def _is(value: Any, text: str | None) -> bool:
+    return type(value) is str and value == text
+
+
 def copied(passed: Mapping[Any, Any] | None) -> dict[Any, Any]:
     """The variables that `subprocess` would give the child: the items of what the program passed, or this process's own."""
-    return dict(own_environment() if passed is None else passed.items())
+    if passed is None:
+        return own_environment()
+    return {_as_text(name): _as_text(value) for name, value in passed.items()}
+
+
+def _as_text(value: Any) -> Any:
+    """Bytes as text, because `python -bb` forbids to compare the two. What the system will refuse stays as it is."""
+    return os.fsdecode(value) if type(value) is bytes else value
 
 
 def _is_emptied(environment: Mapping[Any, Any]) -> bool:
     own = own_environment()
-    names = {os.fsdecode(key) for key in environment if isinstance(key, (str, bytes))}
+    names = {name for name in environment if type(name) is str}
     return 2 * len(names.intersection(own)) < len(own)
 
 
-def _value(environment: Mapping[Any, Any], name: str) -> str | None:
-    """The text of a variable; empty if the program passed something else, which the system will refuse or accept."""
-    value = environment.get(key_of(environment, name) or name)
-    if value is None or type(value) is str:
-        return value
-    return os.fsdecode(value) if type(value) is bytes else ""
-
-
-def key_of(environment: Mapping[Any, Any], name: str) -> str | bytes | None:
-    """The variable's key, which may be text or bytes. A key is never compared with the other type: `python -bb` forbids it."""
-    forms = ((str, name), (bytes, os.fsencode(name)))
-    return next((key for key in environment for kind, form in forms if isinstance(key, kind) and key == form), None)
-
-
-def own_environment() -> Mapping[str, str]:
+def own_environment() -> dict[str, str]:
     """The environment that a child gets by default: that of this process, as the C library knows it.
 
     `os.environ` was read when Python started. A library that has set a variable since then (MPI and CUDA libraries do) expects
@@ -123,7 +121,7 @@ def own_environment() -> Mapping[str, str]:
     try:
         entries = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
     except (OSError, ValueError, TypeError):  # Windows
-        return os.environ
+        return dict(os.environ)
     # These four run no Python code in between: another thread that sets or removes a variable moves the others.
     read = list(takewhile(_IS_ENTRY, map(entries.__getitem__, count()))) if entries else []
     pairs = [entry.partition(b"=") for entry in reversed(read)]  # of two with one name, the first is in effect

@@ -49,6 +49,7 @@ class Instruments:
         self._values: dict[tuple[Metric, str], tuple[set[str], Iterator[int]]] = {}
         """The values of an attribute, and the room that is left for others."""
         self._instruments = {metric: self._make(metric) for metric in METRICS}
+        in_each_child(self.start_process)
 
     def _make(self, metric: Metric) -> Any:
         described = {"unit": metric.unit, "description": metric.brief}
@@ -159,16 +160,3 @@ def instruments_of(provider: MeterProvider) -> Instruments:
             instruments = Instruments(provider)
             _ALL.add(instruments)
         return instruments
-
-
-_FORKED = ErrorBoundary(
-    "Resetting the metrics of a forked process failed; they count again what its parent had measured."
-)
-
-
-def _start_process() -> None:
-    for instruments in list(_ALL):
-        _FORKED.attempt(instruments.start_process)
-
-
-in_each_child(_start_process)
