@@ -182,6 +182,20 @@ def test_an_import_that_a_fork_waits_for_may_take_the_lock_that_forks_hold():
     assert taken == [True]
 
 
+def test_each_forked_child_has_another_generation():
+    before = forks.Process.generation
+    assert in_forked_child(lambda: forks.Process.generation) == str(before + 1)
+    assert forks.Process.generation == before
+
+
+def test_an_action_that_fails_keeps_no_other_from_running():
+    actions, ran = forks.Actions("An action failed."), []
+    for action in (lambda: 1 / 0, lambda: ran.append("the other")):
+        actions.add(action)
+    actions.run()
+    assert ran == ["the other"]
+
+
 def test_what_is_registered_for_forks_goes_with_its_object():
     class Resetting:
         def reset(self):

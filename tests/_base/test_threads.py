@@ -265,6 +265,24 @@ def test_a_thread_that_cannot_be_started_leaves_nothing(monkeypatch):
         threads.remove(label)
 
 
+def test_a_thread_that_has_begun_has_no_attribute_of_torchspans_and_none_was_set_by_its_own_code():
+    class Own(threading.Thread):
+        def __setattr__(self, name, value):
+            names.append(name)
+            super().__setattr__(name, value)
+
+        def run(self):
+            seen.append((label.here, "_bootstrap" in vars(self)))
+
+    label, names, seen = Label(), [], []
+    threads.add(label)
+    label.put("here")
+    thread = Own()
+    thread.start()
+    thread.join()
+    assert (seen, "_bootstrap" in names) == ([("here", False)], False)
+
+
 def test_what_another_package_put_over_a_name_stays_and_torchspans_is_inert(monkeypatch):
     label, seen = Label(), []
     monkeypatch.setattr(threading.Thread, "start", threading.Thread.start)  # is restored whatever is bound then

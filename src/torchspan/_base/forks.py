@@ -70,9 +70,10 @@ class Actions:
 
     def add(self, action: Callable[[], object]) -> None:
         """Call `action` from now on. If it is a bound method, as long as its object exists, which this does not keep alive."""
-        added = weakref.WeakMethod(action) if isinstance(action, MethodType) else lambda: action
-        with SWITCHING:  # two threads may add at once
-            self._references = [*(each for each in self._references if each() is not None), added]
+        self._references.append(weakref.WeakMethod(action) if isinstance(action, MethodType) else lambda: action)
+        for gone in [each for each in self._references if each() is None]:
+            with contextlib.suppress(ValueError):  # another thread has removed it. No lock: this may run in a finalizer
+                self._references.remove(gone)
 
     def run(self) -> None:
         """Call all of them, in the order in which they were added."""

@@ -47,9 +47,8 @@ def when_imported(name: str, action: Action) -> Undo:
 
 
 def _register(name: str) -> None:
-    wrapt.register_post_import_hook(
-        functools.partial(_arrived, name), name
-    )  # without the lock: it may run the hook at once
+    # Without the lock: it may run the hook at once.
+    wrapt.register_post_import_hook(functools.partial(_arrived, name), name)
 
 
 class _Waiting:

@@ -7,6 +7,7 @@ import _signal  # type: ignore[import-not-found]
 import contextvars
 import os
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -22,6 +23,15 @@ def start_thread(name: str, run: Callable[..., object], *args: Any) -> threading
     thread = threading.Thread(target=run, args=args, name=name, daemon=True)
     without_signals(partial(contextvars.Context().run, thread.start))
     return thread
+
+
+def has_ended_by(thread: threading.Thread, deadline: float) -> bool:
+    """Wait until the thread has ended, or until `deadline` by `time.monotonic`. Returns whether it has ended.
+
+    Those of the parent have ended in a forked child.
+    """
+    thread.join(max(deadline - time.monotonic(), 0))
+    return not thread.is_alive()
 
 
 # The functions of `signal` are Python code, in which a handler of the program could raise before the mask is restored.

@@ -26,7 +26,7 @@ _CONSEQUENCE = "A callback before the end of a span failed; the span ends as usu
 _ENDING = ErrorBoundary(_CONSEQUENCE)
 
 CLASSES_LIMIT = 100
-"""Classes of spans whose `end` is replaced: a program may make classes at run time."""
+"""Classes of spans that are remembered: a program may make classes at run time. The `end` of further ones is not replaced."""
 
 
 class SpanEnds:
@@ -65,7 +65,6 @@ class SpanEnds:
             if not _EndsState.users:
                 _WATCHED.held.clear()
                 _EndsState.classes.clear()
-                _EndsState.holders.clear()
                 _EndsState.patches.undo()
 
     def call(self, callback: Callback, span: Any) -> None:
@@ -81,10 +80,8 @@ class _EndsState:
     """One for the process. Changed only under the lock."""
 
     users: set[SpanEnds] = set()  # noqa: RUF012 - one for the process
-    holders: set[type] = set()  # noqa: RUF012
-    """Classes whose `end` is replaced."""
     classes: set[type] = set()  # noqa: RUF012
-    """Classes of spans that are known to have such an `end`."""
+    """Classes that are known to have a replaced `end`, of their own or inherited."""
     patches = Patches()
 
 
@@ -95,13 +92,12 @@ def _replace_end(kind: type, user: SpanEnds) -> None:
     with forks.SWITCHING:
         _EndsState.users.add(user)
         holder = next(base for base in kind.__mro__ if "end" in vars(base))
-        if holder not in _EndsState.holders:
-            if len(_EndsState.holders) >= CLASSES_LIMIT:
+        if holder not in _EndsState.classes:
+            if len(_EndsState.classes) >= CLASSES_LIMIT:
                 raise TypeError(f"the ends of {CLASSES_LIMIT} classes are watched already")
             _EndsState.patches.replace_shared(holder, "end", _ending)
-            _EndsState.holders.add(holder)
         if len(_EndsState.classes) < CLASSES_LIMIT:
-            _EndsState.classes.add(kind)
+            _EndsState.classes.update((holder, kind))
 
 
 def _ending(original: Function) -> Function:

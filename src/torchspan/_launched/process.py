@@ -21,7 +21,7 @@ from torchspan._base import forks
 from torchspan._base.by_identity import ByIdentity
 from torchspan._base.errors import Pause
 from torchspan._base.exits import NOT_TAKEN, Patience
-from torchspan._base.thread_starts import start_thread
+from torchspan._base.thread_starts import has_ended_by, start_thread
 from torchspan._launched import private_api as otel_private
 from torchspan._launched.run_report import NO_SDK, NOT_APPLIED, RunReport
 from torchspan._launched.run_settings import RunSettings
@@ -79,8 +79,7 @@ class _End:
                 self._thread = start_thread("torchspan end", self._run)
 
     def is_done_by(self, deadline: float) -> bool:
-        self._thread.join(max(deadline - time.monotonic(), 0))
-        return not self._thread.is_alive()
+        return has_ended_by(self._thread, deadline)
 
 
 # ------------------------------------------------------------------------------------------------------------------

@@ -78,13 +78,14 @@ class StartContext(Context):
     no worker keeps a span alive. The ids of the span stay under `STARTED_BY`, and torchspan's spans then link to them.
 
     Args:
-        entries: The other entries.
+        context: The other entries, and perhaps the span.
         started_by: The ids of the span.
         find: Returns the span while it is open, otherwise None.
     """
 
-    def __init__(self, entries: dict[str, object], started_by: SpanContext, find: Callable[[], Span | None]) -> None:
-        super().__init__({**entries, STARTED_BY: started_by})
+    def __init__(self, context: Context, started_by: SpanContext, find: Callable[[], Span | None]) -> None:
+        super().__init__({**context, STARTED_BY: started_by})
+        dict.pop(self, _SPAN_KEY, None)  # a context refuses changes; nothing has been derived from this one
         self._find = find
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -119,8 +120,7 @@ def at_start() -> Context | None:
     started_by = span.get_span_context()
     if not started_by.is_valid or started_by.is_remote:  # a remote span is two ids, and cannot be seen to end
         return context
-    entries = {key: value for key, value in context.items() if key != _SPAN_KEY}
-    return StartContext(entries, started_by, _while_open(span))
+    return StartContext(context, started_by, _while_open(span))
 
 
 def from_elsewhere(context: Context, is_over: Callable[[], bool]) -> Context | None:
@@ -132,8 +132,7 @@ def from_elsewhere(context: Context, is_over: Callable[[], bool]) -> Context | N
     span = trace.get_current_span(context)
     if not span.get_span_context().is_valid:
         return context or None
-    entries = {key: value for key, value in context.items() if key != _SPAN_KEY}
-    return StartContext(entries, span.get_span_context(), lambda: None if is_over() else span)
+    return StartContext(context, span.get_span_context(), lambda: None if is_over() else span)
 
 
 def _while_open(span: Span) -> Callable[[], Span | None]:

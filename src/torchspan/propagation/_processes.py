@@ -33,7 +33,7 @@ from torchspan._base.forks import in_each_child
 from torchspan._base.import_hooks import Undo
 from torchspan._base.logs import Log
 from torchspan._base.patching import Function, Patches
-from torchspan._base.thread_starts import start_thread
+from torchspan._base.thread_starts import has_ended_by, start_thread
 from torchspan._context.span_ends import SpanEnds
 from torchspan._files.opening import Descriptor, system
 from torchspan.propagation import _carrier
@@ -267,12 +267,10 @@ class Processes:
         thread = start_thread("torchspan export", export) if due else None
         if run is not None:
             run.end()  # meanwhile, its own exporters
-        if thread is not None:
-            thread.join(max(deadline - time.monotonic(), 0))
-            if thread.is_alive():
-                patience.gave_up()
-                say = logger.warning if run is None else run.fail
-                say(NOT_TAKEN)
+        if thread is not None and not has_ended_by(thread, deadline):
+            patience.gave_up()
+            say = logger.warning if run is None else run.fail
+            say(NOT_TAKEN)
         if run is not None:
             run.report.write()
 
