@@ -12,7 +12,7 @@ from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 import torchspan.observers
 from torchspan._base.exits import AT_EXIT
-from torchspan._base.forks import Process
+from torchspan._base.forks import ThisProcess
 from torchspan.writer import SpanWriter
 
 LONG = "import time; time.sleep(0.11)"
@@ -128,7 +128,7 @@ def test_a_forked_child_does_not_report_its_parents_imports(
     modules(tensorrt_rtx="")
     instrument()
     importlib.import_module("tensorrt_rtx")
-    monkeypatch.setattr(Process, "generation", Process.generation + 1)
+    monkeypatch.setattr(ThisProcess, "generation", ThisProcess.generation + 1)
     work()
     assert [name for name, _, _ in reported(exporter)] == ["torchspan.observed work"]
 

@@ -138,7 +138,7 @@ def _forget_imports() -> None:
         _Imports.threads.remove(thread)
 
 
-class Process:
+class ThisProcess:
     """What tells a process from the one that forked it.
 
     Attributes:
@@ -156,7 +156,7 @@ def _before() -> None:
 
 
 def _in_child() -> None:
-    Process.generation += 1
+    ThisProcess.generation += 1
     _RESETTING.attempt(_renew_locks)
     _RESETTING.attempt(_forget_imports)
     SWITCHING.release()

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.forks import Process
+from torchspan._base.forks import ThisProcess
 
 _FAILED = ErrorBoundary("An import is not observed.")
 
@@ -140,7 +140,7 @@ class Import:
         self.version: str | None = None
         self.inside: list[Import] = []
         self.context: Context = copy_context()
-        self.process, self.thread_id = Process.generation, threading.get_ident()
+        self.process, self.thread_id = ThisProcess.generation, threading.get_ident()
 
     @property
     def has_failed(self) -> bool:

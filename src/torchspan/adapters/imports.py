@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from torchspan import semconv
 from torchspan._base.exits import AT_EXIT
-from torchspan._base.forks import Process
+from torchspan._base.forks import ThisProcess
 from torchspan._base.imports import Import, run_body
 from torchspan.engine import Engine, Event, Placement
 from torchspan.phase import IMPORT
@@ -48,7 +48,7 @@ class Imports:
         """Make events of all waiting imports."""
         while self._waiting:
             ended, around = self._waiting.popleft()
-            if ended.process == Process.generation:  # a forked child did not import it
+            if ended.process == ThisProcess.generation:  # a forked child did not import it
                 ended.context.run(self._engine.guard.call, "reporting an import", self._emit, ended, around)
 
     def _emit(self, ended: Import, around: Event | None) -> None:

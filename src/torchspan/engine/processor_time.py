@@ -7,7 +7,7 @@ import threading
 import time
 from typing import NamedTuple
 
-from torchspan._base.forks import Process
+from torchspan._base.forks import ThisProcess
 from torchspan.phase import Phase
 
 try:
@@ -42,14 +42,14 @@ class ProcessorClock:
     __slots__ = ("_process", "_process_ns", "_thread_id", "_thread_ns")
 
     def __init__(self, phase: Phase) -> None:
-        self._thread_id, self._process = threading.get_ident(), Process.generation
+        self._thread_id, self._process = threading.get_ident(), ThisProcess.generation
         self._process_ns = _process_ns() if phase.is_long else None
         self._thread_ns = time.thread_time_ns()
 
     def elapsed(self) -> ProcessorTime:
         """The time since then. Nothing in another process: a forked child has clocks of its own."""
         thread_ns = time.thread_time_ns()
-        if self._process != Process.generation:
+        if self._process != ThisProcess.generation:
             return UNMEASURED
         is_same = threading.get_ident() == self._thread_id
         return ProcessorTime(
