@@ -163,6 +163,7 @@ def _in_child() -> None:
     _IN_EACH_CHILD.run()
 
 
-register: Callable[..., Any] = getattr(os, "register_at_fork", lambda **_: None)  # Windows has none
+register: Callable[..., Any] = getattr(os, "register_at_fork", lambda **_: None)
+"""`os.register_at_fork`, where the order matters. Windows has none."""
 # What is registered first runs last before a fork. logging holds its lock from then on, which imports need.
 register(before=_before, after_in_parent=SWITCHING.release, after_in_child=_in_child)
