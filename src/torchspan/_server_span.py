@@ -69,7 +69,7 @@ class ServerSpans:
             return
         if self.processor is None:
             self.processor = self._make_processor()
-        self._watched.setdefault(provider, True)
+        self._watched[provider] = True
         provider.add_span_processor(self.processor)
 
     def _make_processor(self) -> Any:

@@ -262,7 +262,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         sampling_rules.Instrumented.now = None
 
 
-TorchspanInstrumentor._switching = renewed(TorchspanInstrumentor, "_switching", threading.RLock)
+TorchspanInstrumentor._switching = renewed(threading.RLock())
 
 
 def _refusing_unknown_arguments(function: Callable[P, None]) -> Callable[P, None]:
@@ -527,7 +527,7 @@ class _Arrivals:
         """Whether something has arrived for which there must be a bridge. Imports alone wait for that."""
         self._is_closed = False
         self._due: deque[tuple[str, Callable[[Bridge], object]]] = deque()
-        self._lock = renewed(self, "_lock", threading.Lock)
+        self._lock = renewed(threading.Lock())
         self.times = FirstImports(IMPORTS, self.imported, LIBRARIES)
         self._how = (settings, *(providers[name] for name in _settings.PROVIDERS), run)
 

@@ -29,8 +29,8 @@ pytestmark = [
 
 class Holder:
     def __init__(self):
-        self._lock = renewed(self, "_lock", threading.Lock)
-        self.other = renewed(self, "other", threading.RLock)
+        self._lock = renewed(threading.Lock())
+        self.other = renewed(threading.RLock())
 
 
 def test_a_forked_child_has_its_locks_free():
@@ -54,21 +54,21 @@ def test_a_fork_inside_the_lock_leaves_it_well():
     holder = Holder()
 
     def child():
-        with holder._lock:
+        with holder.other:
             return "held again"
 
-    with holder._lock:
+    with holder.other:
         assert in_forked_child(child) == "'held again'"
-    assert not holder._lock.locked()
+    assert not holder.other._is_owned()
 
 
 def test_a_holder_that_is_gone_is_forgotten():
     holder = Holder()
-    assert holder in forks._LOCKS
+    locks = len(forks._LOCKS)
     gone = weakref.ref(holder)
     del holder
     gc.collect()
-    assert gone() is None
+    assert (gone(), len(forks._LOCKS)) == (None, locks - 2)
 
 
 @pytest.mark.parametrize("guard", [Guard(), CallbackGuard()], ids=["own", "callbacks"])
@@ -164,10 +164,8 @@ def test_a_fork_does_not_wait_for_an_import_of_its_own_thread(monkeypatch):
         assert in_forked_child(forks.was_cut) == "False"
 
 
-def test_an_import_that_a_fork_waits_for_may_take_a_lock_that_forks_hold(monkeypatch):
-    monkeypatch.setattr(forks, "_HELD_BY_FORKS", [])
-    lock, importing, taken = threading.Lock(), threading.Event(), []
-    forks.held_by_forks(lock)
+def test_an_import_that_a_fork_waits_for_may_take_the_lock_that_forks_hold():
+    lock, importing, taken = forks.SWITCHING, threading.Event(), []
 
     def imports():
         with forks.uncut():
@@ -179,9 +177,23 @@ def test_an_import_that_a_fork_waits_for_may_take_a_lock_that_forks_hold(monkeyp
     thread = threading.Thread(target=imports)
     thread.start()
     importing.wait()
-    assert in_forked_child(lock.locked) == "False"
+    assert in_forked_child(lock._is_owned) == "False"
     thread.join()
-    assert (taken, lock.locked()) == ([True], False)
+    assert taken == [True]
+
+
+def test_each_forked_child_has_another_generation():
+    before = forks.ThisProcess.generation
+    assert in_forked_child(lambda: forks.ThisProcess.generation) == str(before + 1)
+    assert forks.ThisProcess.generation == before
+
+
+def test_an_action_that_fails_keeps_no_other_from_running():
+    actions, ran = forks.Actions("An action failed."), []
+    for action in (lambda: 1 / 0, lambda: ran.append("the other")):
+        actions.add(action)
+    actions.run()
+    assert ran == ["the other"]
 
 
 def test_what_is_registered_for_forks_goes_with_its_object():
@@ -189,12 +201,12 @@ def test_what_is_registered_for_forks_goes_with_its_object():
         def reset(self):
             pass
 
-    before = len(forks._IN_EACH_CHILD)
+    before = len(forks._IN_EACH_CHILD._references)
     for _ in range(100):
         forks.in_each_child(Resetting().reset)
     gc.collect()
     forks.in_each_child(Resetting().reset)
-    assert len(forks._IN_EACH_CHILD) <= before + 1
+    assert len(forks._IN_EACH_CHILD._references) <= before + 1
 
 
 def test_forks_and_thread_local_callbacks_do_not_wait_for_each_other(tmp_path):

@@ -271,13 +271,13 @@ def test_a_function_out_of_use_that_another_module_kept_is_replaced_where_it_lie
 def test_a_replacement_out_of_use_is_forgotten_with_its_last_reference(shared):
     patches = Patches()
     patches.replace_shared(shared, "method", add_torchspans)
-    before = len(patching._RETIRED._by_id)
+    before = len(patching._RETIRED)
     kept = shared.method
     patches.undo()
-    assert len(patching._RETIRED._by_id) == before + 1
+    assert len(patching._RETIRED) == before + 1
     del kept
     gc.collect()
-    assert len(patching._RETIRED._by_id) == before
+    assert len(patching._RETIRED) == before
 
 
 # --- proxies of other instrumentations -------------------------------------------------------------------------------

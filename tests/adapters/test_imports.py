@@ -3,7 +3,6 @@
 
 import importlib
 import importlib.util
-import os
 import sys
 import time
 
@@ -12,7 +11,8 @@ from opentelemetry import trace
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 import torchspan.observers
-from torchspan.adapters.imports import _report_all
+from torchspan._base.exits import AT_EXIT
+from torchspan._base.forks import ThisProcess
 from torchspan.writer import SpanWriter
 
 LONG = "import time; time.sleep(0.11)"
@@ -118,7 +118,7 @@ def test_an_import_that_waits_at_the_end_of_the_process_is_reported(instrument, 
     modules(tensorrt_rtx="")
     instrument()
     importlib.import_module("tensorrt_rtx")
-    _report_all()
+    AT_EXIT.run()
     assert reported(exporter) == [("torchspan.import", "tensorrt_rtx", None)]
 
 
@@ -128,8 +128,7 @@ def test_a_forked_child_does_not_report_its_parents_imports(
     modules(tensorrt_rtx="")
     instrument()
     importlib.import_module("tensorrt_rtx")
-    pid = os.getpid()
-    monkeypatch.setattr("torchspan.adapters.imports.os.getpid", lambda: pid + 1)
+    monkeypatch.setattr(ThisProcess, "generation", ThisProcess.generation + 1)
     work()
     assert [name for name, _, _ in reported(exporter)] == ["torchspan.observed work"]
 

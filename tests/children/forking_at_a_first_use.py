@@ -18,7 +18,6 @@ from opentelemetry.sdk.trace import TracerProvider
 import torchspan
 from torchspan._base import forks
 from torchspan._base.imports import AroundImport
-from torchspan._files.opening import system
 
 begun, may_end = threading.Event(), threading.Event()
 tracer = TracerProvider().get_tracer("program")
@@ -62,10 +61,10 @@ def start_a_process():
     process.join()
 
 
-def slow_pipe(original=system.pipe):
-    """The first pipe that torchspan makes, which shows processes whether a span is over."""
+def slow_file(name, original=os.memfd_create):
+    """The first file in memory that torchspan makes, which shows processes whether a span is over."""
     pause()
-    return original()
+    return original(name)
 
 
 CASES = {
@@ -87,7 +86,7 @@ os.environ.pop("TORCHSPAN_WITHOUT_GPU", None)  # the stand-in would import some 
 torchspan.instrument()
 module, work = CASES[sys.argv[1]]
 AroundImport({module: paused}).install()
-system.pipe = slow_pipe
+os.memfd_create = slow_file
 forks.time = SimpleNamespace(monotonic=time.monotonic, sleep=poll)
 first = threading.Thread(target=work)
 first.start()

@@ -345,7 +345,7 @@ def test_the_thread_sleeps_while_no_run_is_unfinished(gpu, runs):
     runs.run(0.001)
     gpu.finish()
     runs.wait(1)
-    wait_until(lambda: runs.times._polling == 0)
+    wait_until(lambda: not runs.times._is_polling)
     before = len(gpu.calls)
     time.sleep(0.2)
     assert len(gpu.calls) == before

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A source that reports beginnings and ends apart, as Dynamo's event log does, built on the engine as it is."""
 
-import contextlib
 import threading
 
 import pytest

@@ -49,12 +49,6 @@ def test_an_object_that_never_runs_is_forgotten():
     assert not fresh.waiting
 
 
-def test_an_object_without_weak_references_is_known_as_well():
-    fresh, thing = FreshObjects(), object()
-    fresh.add(thing)
-    assert [fresh.take(thing), fresh.take(thing)] == [True, False]
-
-
 # --- rate limits --------------------------------------------------------------------------------------------------
 
 

@@ -102,12 +102,9 @@ def test_fields_that_are_not_texts_are_left_out(fields, tracer, propagating):
     assert _carrier.fields() <= {"X_OWN"}
 
 
-def test_a_flood_of_entries_is_cut():
-    setter = _carrier._VariableSetter()
-    carrier = {}
-    for number in range(100_000):
-        setter.set(carrier, f"x-{number}", "value")
-    assert len(carrier) == _carrier.VALUES_LIMIT
+def test_a_flood_of_entries_is_cut(propagating):
+    propagating(Own([(f"x-{number}", "value") for number in range(100_000)]))
+    assert len(_carrier.pack(Context())) == _carrier.VALUES_LIMIT
 
 
 @pytest.mark.parametrize("extracted", [None, 5, {}, "text", LookupError("theirs")], ids=range(5))

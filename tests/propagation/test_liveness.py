@@ -85,38 +85,38 @@ def test_the_span_class_is_restored(tracer):
     assert vars(Span)["end"] is before
 
 
-def pipes():
+def files():
     """The open ones of this process. Other threads may open and close sockets meanwhile."""
     found = set()
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # closed by now
             found.add((number, os.readlink(f"/proc/self/fd/{number}")))
-    return {(number, target) for number, target in found if target.startswith("pipe:")}
+    return {(number, target) for number, target in found if target.startswith("/memfd:torchspan")}
 
 
-def test_pipes_are_closed_when_the_span_is_over(table, tracer):
-    before = pipes()
+def test_files_are_closed_when_the_span_is_over(table, tracer):
+    before = files()
     span = tracer.start_span("request")
     table.of(span)
-    assert pipes() > before
+    assert files() > before
     span.end()
     gc.collect()
-    assert pipes() == before
+    assert files() == before
 
 
-def test_files_of_the_program_that_got_the_numbers_of_its_pipe_are_neither_written_nor_closed(table, tracer, tmp_path):
-    before = pipes()
+def test_files_of_the_program_that_got_the_number_of_its_own_are_neither_written_nor_closed(table, tracer, tmp_path):
+    before = files()
     span = tracer.start_span("request")
     liveness = table.of(span)
     with open(tmp_path / "of the program", "w") as file:
-        numbers = [int(number) for number, _ in pipes() - before]
+        numbers = [int(number) for number, _ in files() - before]
         for number in numbers:
             os.dup2(file.fileno(), number)
         assert not liveness.is_over()
         span.end()
         del liveness
         gc.collect()
-        assert [os.path.sameopenfile(number, file.fileno()) for number in numbers] == [True, True]
+        assert [os.path.sameopenfile(number, file.fileno()) for number in numbers] == [True]
         for number in numbers:
             os.close(number)
     assert (tmp_path / "of the program").read_text() == ""
@@ -145,11 +145,11 @@ def test_pickled_outside_of_a_start_it_is_left_behind(table, tracer):
 def test_without_room_for_it_the_process_has_its_parent_all_the_same(
     instrument, tracer, both, parents, monkeypatch, caplog
 ):
-    def refuse():
+    def refuse(_name):
         raise OSError("Too many open files")
 
     instrument()
-    monkeypatch.setattr(_processes.system, "pipe", refuse)
+    monkeypatch.setattr(os, "memfd_create", refuse)
     with tracer.start_as_current_span("request") as request:
         assert run(FORK.Process(target=both, args=("work",))) == 0
     assert parents("work") == (span_id(request),) * 2
@@ -181,7 +181,7 @@ def test_for_another_interpreter_nothing_is_put_into_the_process(monkeypatch):
     assert _processes._same_interpreter()
 
 
-def test_of_two_threads_that_start_processes_in_one_span_both_get_its_pipe(table, tracer, monkeypatch):
+def test_of_two_threads_that_start_processes_in_one_span_both_get_its_file(table, tracer, monkeypatch):
     both_make = threading.Barrier(2)
     original = Liveness.new
 

@@ -48,7 +48,7 @@ def bound():
 
 
 def test_every_name_is_replaced_and_restored(instrument, tracer):
-    before, inner = bound(), threading.Thread._bootstrap_inner
+    before, bootstrap = bound(), threading.Thread._bootstrap
     instrumentor = instrument()
     assert not [name for (_, name), was, now in zip(REPLACED, before, bound(), strict=True) if was is now]
     with tracer.start_as_current_span("request"):
@@ -57,7 +57,7 @@ def test_every_name_is_replaced_and_restored(instrument, tracer):
         thread.join()
     instrumentor.uninstrument()
     assert [was is now for was, now in zip(before, bound(), strict=True)] == [True] * len(REPLACED)
-    assert threading.Thread._bootstrap_inner is inner
+    assert threading.Thread._bootstrap is bootstrap
 
 
 def test_where_a_name_cannot_be_replaced_those_replaced_with_it_are_restored(instrument, monkeypatch):

@@ -19,8 +19,7 @@ NAME = "__torchspan_call__"
 """What the first statement of each function calls, with the function's name."""
 
 SWALLOWED = {
-    "_base.forks": ("_take", "_release_in_parent", "_release_in_child", "_run", "_register.<lambda>"),
-    "_base.import_hooks": ("_renew_lock_of_wrapt",),
+    "_base.forks": ("_before", "_in_child", "Actions.run", "Actions.add.<lambda>"),
     "adapters.log_lines": ("tap_log.observed_log",),
     "adapters.tensorrt.build": (
         "monitor_for.ProgressMonitor.__init__", "monitor_for.ProgressMonitor.phase_start",
@@ -40,7 +39,7 @@ ABOVE_THE_GUARDS = SWALLOWED | {
     "_base.imports": ("AroundImport.find_spec", "_wrap_loader.exec_module", "run_body"),
     "_context.span_ends": ("_ending.end",),
     "_context.threads": (
-        "_starting.start", "_beginning.bootstrap", "_at_an_end", "_submitting.submit", "_making.init", "within", "_once",
+        "_starting.start", "_begin", "_submitting.submit", "_making.make", "within",
     ),
     "_operators._block": (
         "operators.__init__", "operators.__enter__", "operators.__exit__", "operators.__call__", "operators.__call__.recorded",

@@ -3,27 +3,18 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.forks import in_each_child, renewed
 from torchspan._base.thread_starts import start_thread
 
 _FAILED = ErrorBoundary("A thread of torchspan failed. It continues with the next work.")
 
 Wake = queue.SimpleQueue[bool]
 """The queue on which the thread sleeps; its `put` never blocks. True: continue. False: end."""
-
-
-@dataclass(eq=False, slots=True)
-class _Sleeper:
-    """The thread of one process, by the queue on which it sleeps."""
-
-    wake: Wake
-    pid: int = field(default_factory=os.getpid)
 
 
 class Background:
@@ -46,42 +37,49 @@ class Background:
         self._name = name
         self._run = run
         self._new_wake = new_wake
-        self._sleepers: dict[int, _Sleeper] = {}
+        self._wake: Wake | None = None
+        """The queue on which the thread of this process sleeps; None while there is no thread."""
+        self._starting = renewed(threading.RLock())
         self._is_stopped = False
+        in_each_child(self._forget)
+
+    def _forget(self) -> None:
+        """The thread is the parent's."""
+        self._wake = None
 
     def wake(self) -> bool:
         """Start the thread if this process has none, and wake it. Raises RuntimeError if no thread can be started.
 
         Python starts no threads while it exits. Nothing happens then, nor after `stop`. Returns whether there is a thread.
         """
-        if self._is_stopped:
+        wake = None if self._is_stopped else self._wake or self._start()
+        if wake is None:
             return False
-        pid = os.getpid()
-        sleeper = self._sleepers.get(pid)
-        if sleeper is None:
-            # If two threads arrive here at once, one wins. A lock could be held by another thread during a fork.
-            mine = _Sleeper(self._new_wake(), pid)
-            sleeper = self._sleepers.setdefault(pid, mine)
-            if sleeper is mine:
-                try:
-                    start_thread(self._name, self._work, mine)
-                except BaseException as error:
-                    self._sleepers.pop(pid, None)
-                    mine.wake.put(False)  # an interrupt may come when it has started
-                    if threading.main_thread().is_alive() or not isinstance(error, RuntimeError):
-                        raise
-        sleeper.wake.put(True)
+        wake.put(True)
         if self._is_stopped:  # by another thread, which may have seen no thread to end
             self.stop()
-        return pid in self._sleepers
+        return True
 
-    def _work(self, sleeper: _Sleeper) -> None:
+    def _start(self) -> Wake | None:
+        with self._starting:
+            if self._wake is None:
+                wake = self._wake = self._new_wake()
+                try:
+                    start_thread(self._name, self._work, wake)
+                except BaseException as error:
+                    self._wake = None
+                    wake.put(False)  # an interrupt may come when it has started
+                    if threading.main_thread().is_alive() or not isinstance(error, RuntimeError):
+                        raise
+            return self._wake
+
+    def _work(self, wake: Wake) -> None:
         try:
-            while sleeper.wake.get(timeout=None) and not _FAILED.attempt(self._has_ended, sleeper.wake):
+            while wake.get(timeout=None) and not _FAILED.attempt(self._has_ended, wake):
                 pass
         finally:  # after what is not an Exception, which Python prints, the next work starts another thread
-            if self._sleepers.get(sleeper.pid) is sleeper:
-                del self._sleepers[sleeper.pid]
+            if self._wake is wake:
+                self._wake = None
 
     def _has_ended(self, wake: Wake) -> bool:
         self._run(wake)
@@ -89,14 +87,14 @@ class Background:
 
     def nudge(self) -> bool:
         """Wake the thread if this process has one. Returns whether it has."""
-        sleeper = self._sleepers.get(os.getpid())
-        if sleeper is not None:
-            sleeper.wake.put(True)
-        return sleeper is not None
+        wake = self._wake
+        if wake is not None:
+            wake.put(True)
+        return wake is not None
 
     def stop(self) -> None:
         """End the thread after its current work. No other is started: an event of a thread of the program may end later."""
         self._is_stopped = True
-        sleeper = self._sleepers.pop(os.getpid(), None)
-        if sleeper is not None:
-            sleeper.wake.put(False)
+        wake, self._wake = self._wake, None
+        if wake is not None:
+            wake.put(False)

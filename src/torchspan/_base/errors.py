@@ -116,7 +116,7 @@ class Guard:
         """What has failed since its last success, by name. Mostly empty, so that a caller tests it before it asks `leaves_out`."""
         self._left_out: Counter[str] = Counter()
         self._logged: set[str] = set()
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
         self.total = 0
         """How often something failed, including what is forgotten."""
 
@@ -288,7 +288,7 @@ class CallbackGuard:
     """
 
     def __init__(self) -> None:
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
         self.total = 0
         """How often callbacks failed."""
 

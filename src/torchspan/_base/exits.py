@@ -9,16 +9,17 @@ import threading
 import time
 from collections.abc import Callable
 
+from torchspan._base.forks import Actions
 
-def at_exit(function: Callable[[], None]) -> None:
-    """Call `function` when the main thread has ended, and again when the last thread has ended.
+AT_EXIT = Actions("Something of torchspan was not written at the end of the process.")
+"""Called when the main thread has ended, and again when the last thread has ended.
 
-    In `atexit` functions Python refuses to start threads, so an SDK that has not been imported yet does not work there, and one that
-    registered later has been shut down. If the main thread has already ended, nothing can be registered with `threading`.
-    """
-    atexit.register(function)
-    with contextlib.suppress(AttributeError, RuntimeError):
-        threading._register_atexit(function)  # type: ignore[attr-defined]
+In `atexit` functions Python refuses to start threads, so an SDK that has not been imported yet does not work there, and one that
+registered later has been shut down. If the main thread has already ended, nothing can be registered with `threading`.
+"""
+atexit.register(AT_EXIT.run)
+with contextlib.suppress(AttributeError, RuntimeError):
+    threading._register_atexit(AT_EXIT.run)  # type: ignore[attr-defined]
 
 
 GLANCE_S = 0.05

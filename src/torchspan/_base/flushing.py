@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from torchspan._base.boundaries import ErrorBoundary, failed
-from torchspan._base.thread_starts import start_thread
+from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.thread_starts import has_ended_by, start_thread
 
 _FAILED = ErrorBoundary("torchspan.flush() could not deliver everything.")
 
@@ -29,41 +28,28 @@ def flush_all(prepare: Callable[[], object], owners: Iterable[Any], timeout_s: f
         Whether no call failed, returned False or took too long.
     """
     deadline = time.monotonic() + timeout_s
-    prepared = _Call(partial(_prepare, prepare))
+    prepared = _Call(prepare)
     is_prepared = prepared.is_delivered(time.monotonic() + timeout_s / 2)
     flushes = [flush for owner in owners if callable(flush := getattr(owner, "force_flush", None))]
     left_ms = int(max(deadline - time.monotonic(), 0) * 1000)
-    calls = [_Call(partial(_flush, flush, left_ms)) for flush in flushes]
+    calls = [_Call(flush, left_ms) for flush in flushes]
     return all([is_prepared, *(call.is_delivered(deadline) for call in calls)])
 
 
-def _prepare(prepare: Callable[[], object]) -> bool:
-    prepare()
-    return True
-
-
-def _flush(flush: Callable[[int], object], timeout_ms: int) -> bool:
-    return flush(timeout_ms) is not False
-
-
 class _Call:
-    """A call in a daemon thread of its own, which the end of the process does not wait for."""
+    """A call in a thread of its own. It delivers unless it fails or returns False."""
 
-    def __init__(self, call: Callable[[], bool]) -> None:
-        self._call = call
-        self._has_ended = threading.Event()
+    def __init__(self, call: Callable[..., object], *args: Any) -> None:
+        self._call = partial(call, *args)
         self._has_delivered = False
-        _FAILED.attempt(start_thread, "torchspan flush", self._run)  # Python starts no threads while it exits
+        self._thread = _FAILED.attempt(start_thread, "torchspan flush", self._run)  # none while Python exits
 
     def is_delivered(self, deadline: float) -> bool:
         """Wait until the call has ended, or `deadline` of `time.monotonic` has passed. Returns whether it delivered."""
-        self._has_ended.wait(max(deadline - time.monotonic(), 0))
-        return self._has_delivered
+        return self._thread is not None and has_ended_by(self._thread, deadline) and self._has_delivered
 
     def _run(self) -> None:
-        try:
-            self._has_delivered = bool(_FAILED.attempt(self._call))
-        except BaseException:  # of an exporter: in this thread nothing else would handle it
-            failed("torchspan.flush() could not deliver everything.")
-        finally:
-            self._has_ended.set()
+        self._has_delivered = _FAILED.attempt(self._deliver) is True
+
+    def _deliver(self) -> bool:
+        return self._call() is not False

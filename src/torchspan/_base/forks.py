@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks that are free in a forked child, and work that a fork does not cut.
+"""What torchspan does at a fork: all of it is registered here.
 
 A fork copies a lock in its current state. If another thread holds the lock at that moment, no thread of the child releases it, and
 the child waits forever at the next use. Python's locks of modules that are being imported cannot be renewed. So a fork waits for
@@ -15,164 +15,155 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from functools import partial
 from types import MethodType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from torchspan._base import import_hooks  # noqa: F401 - below
 from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.by_identity import ByIdentity
 
 L = TypeVar("L")
 
-
-class AnyLock(Protocol):
-    """`threading.Lock` or `threading.RLock`."""
-
-    def acquire(self) -> Any: ...
-
-    def release(self) -> None: ...
+SWITCHING = threading.RLock()
+"""Held while hooks, replaced names and carriers change. Each fork takes it, so that no child begins with half of a change. There is
+one such lock, so that there is no order in which two of them could be taken."""
 
 
-def renewed(holder: object, name: str, make: Callable[[], L]) -> L:
-    """A lock for the attribute `name` of `holder`, which gets a new one in each forked child.
+def renewed(lock: L) -> L:
+    """Return `lock`, which is free in each forked child, unless the thread that forks holds it itself.
 
     Args:
-        make: Makes a lock, such as `threading.Lock`.
+        lock: A lock or an event of `threading`. None is left alone.
     """
-    lock = make()
-    _LOCKS.setdefault(holder, {})[name] = make
+    _LOCKS[lock] = None
     return lock
 
 
-_LOCKS: ByIdentity[dict[str, Callable[[], object]]] = ByIdentity()
+_LOCKS: ByIdentity[None] = ByIdentity()
 
 
-def _renew() -> None:
-    for holder in _LOCKS:
-        for name, make in (_LOCKS.get(holder) or {}).items():
-            setattr(holder, name, make())
-
-
-_RESETTING = ErrorBoundary("A part of torchspan was not reset in a forked process.")
+def _renew_locks() -> None:
+    for lock in _LOCKS:
+        if not getattr(lock, "_is_owned", bool)():
+            lock._at_fork_reinit()
 
 
 def in_each_child(action: Callable[[], object]) -> None:
-    """Call `action` in each forked child of this process, for state that belongs to one process.
-
-    If `action` is a bound method, it is called as long as its object exists, which this does not keep alive.
-    """
-    _register(_IN_EACH_CHILD, action)
+    """Call `action` in each forked child of this process, for state that belongs to one process. See `Actions.add`."""
+    _IN_EACH_CHILD.add(action)
 
 
 def before_each_fork(action: Callable[[], object]) -> None:
-    """Call `action` before each fork of this process. See `in_each_child`."""
-    _register(_BEFORE_EACH_FORK, action)
+    """Call `action` before each fork of this process. See `Actions.add`."""
+    _BEFORE_EACH_FORK.add(action)
 
 
-_References = list[Callable[[], "Callable[[], object] | None"]]
-_BEFORE_EACH_FORK: _References = []
-_IN_EACH_CHILD: _References = []
-"""References to actions, because Python takes no hook back. Those whose objects are gone leave when another one is added."""
-
-
-def _register(references: _References, action: Callable[[], object]) -> None:
-    added = weakref.WeakMethod(action) if isinstance(action, MethodType) else lambda: action
-    references[:] = [*(reference for reference in references if reference() is not None), added]
-
-
-def _run(references: _References) -> None:
-    for action in [reference() for reference in references]:
-        if action is not None:
-            _RESETTING.attempt(action)
-
-
-def held_by_forks(lock: AnyLock, in_child: Callable[[], None] | None = None) -> None:
-    """Take `lock` during each fork, so that no child begins with a state that is half changed.
-
-    A fork waits for the imports of other threads first: an import may need the lock.
+class Actions:
+    """What is called at some moments of the process, because Python takes no hook back.
 
     Args:
-        in_child: Releases the lock in the child, where more is to be done.
+        consequence: The log message if an action fails.
     """
-    _HELD_BY_FORKS.append((lock, in_child or lock.release))
+
+    def __init__(self, consequence: str) -> None:
+        self._boundary = ErrorBoundary(consequence)
+        self._references: list[Callable[[], Callable[[], object] | None]] = []
+
+    def add(self, action: Callable[[], object]) -> None:
+        """Call `action` from now on. If it is a bound method, as long as its object exists, which this does not keep alive."""
+        self._references.append(weakref.WeakMethod(action) if isinstance(action, MethodType) else lambda: action)
+        for gone in [each for each in self._references if each() is None]:
+            with contextlib.suppress(ValueError):  # another thread has removed it. No lock: this may run in a finalizer
+                self._references.remove(gone)
+
+    def run(self) -> None:
+        """Call all of them, in the order in which they were added."""
+        for action in [reference() for reference in self._references]:
+            if action is not None:
+                self._boundary.attempt(action)
 
 
-_HELD_BY_FORKS: list[tuple[AnyLock, Callable[[], object]]] = []
-_taken: list[tuple[AnyLock, Callable[[], object]]] = []
-"""Those that the running fork has taken. The first of them keeps other forks from changing it."""
+_RESET = "A part of torchspan was not reset in a forked process."
+_RESETTING, _BEFORE_EACH_FORK, _IN_EACH_CHILD = ErrorBoundary(_RESET), Actions(_RESET), Actions(_RESET)
 
 
-def _take() -> None:
-    global _taken
-    _RESETTING.attempt(_IMPORTS.wait)
-    taken = list(_HELD_BY_FORKS)
-    for lock, _ in taken:
-        lock.acquire()
-    _taken = taken
-
-
-def _release_in_parent() -> None:
-    for lock, _ in reversed(_taken):
-        lock.release()
-
-
-def _release_in_child() -> None:
-    _RESETTING.attempt(_renew)
-    _RESETTING.attempt(_IMPORTS.begin_child)
-    for _, release in _taken:
-        _RESETTING.end(release)
-
-
+# --- imports ----------------------------------------------------------------------------------------------------------
 WAIT_S = 10.0
 """Seconds that a fork waits for the imports of other threads. An import needs more only where it waits for the thread that forks."""
 _POLL_S = 0.005
 
 
 class _Imports:
-    """The threads that import something for torchspan, and whether the fork that made this process cut an import."""
+    """One for the process.
 
-    def __init__(self) -> None:
-        self.threads: list[int] = []
-        self.was_cut = False
+    Attributes:
+        threads: Those that import something for torchspan.
+        was_cut: Whether the fork that made this process cut an import.
+    """
 
-    def wait(self) -> None:
-        """Wait until no other thread imports, at most `WAIT_S`."""
-        end = time.monotonic() + WAIT_S if self._others() else 0.0
-        while self._others() and time.monotonic() < end:
-            time.sleep(_POLL_S)
-
-    def begin_child(self) -> None:
-        """The child has only the thread that forked."""
-        if self._others():
-            self.was_cut = True
-        self.threads = [thread for thread in self.threads if thread == threading.get_ident()]
-
-    def _others(self) -> bool:
-        own = threading.get_ident()
-        return any(thread != own for thread in list(self.threads))
-
-
-_IMPORTS = _Imports()
+    threads: list[int] = []  # noqa: RUF012 - one for the process
+    was_cut = False
 
 
 @contextlib.contextmanager
 def uncut() -> Iterator[None]:
     """Import something inside, on the way of an event, or take a lock of the standard library. Forks of other threads wait for the end."""
     thread = threading.get_ident()
-    _IMPORTS.threads.append(thread)
+    _Imports.threads.append(thread)
     try:
         yield
     finally:
-        _IMPORTS.threads.remove(thread)
+        _Imports.threads.remove(thread)
 
 
 def was_cut() -> bool:
     """Whether this process is a child whose fork has cut an import: what was being imported cannot be used here."""
-    return _IMPORTS.was_cut
+    return _Imports.was_cut
 
 
-if hasattr(os, "register_at_fork"):
-    # What is registered first runs last before a fork. logging and import_hooks hold their locks from then on, which imports need.
-    os.register_at_fork(before=_take, after_in_parent=_release_in_parent, after_in_child=_release_in_child)
-    os.register_at_fork(before=partial(_run, _BEFORE_EACH_FORK), after_in_child=partial(_run, _IN_EACH_CHILD))
+def _other_imports() -> list[int]:
+    own = threading.get_ident()
+    return [thread for thread in list(_Imports.threads) if thread != own]
+
+
+def _wait_for_imports() -> None:
+    end = time.monotonic() + WAIT_S
+    while _other_imports() and time.monotonic() < end:
+        time.sleep(_POLL_S)
+
+
+def _forget_imports() -> None:
+    """The child has only the thread that forked."""
+    for thread in _other_imports():
+        _Imports.was_cut = True
+        _Imports.threads.remove(thread)
+
+
+class ThisProcess:
+    """What tells a process from the one that forked it.
+
+    Attributes:
+        generation: Another number in each forked child. It is read faster than the number of the process.
+    """
+
+    generation = 0
+
+
+# --- the fork ---------------------------------------------------------------------------------------------------------
+def _before() -> None:
+    _BEFORE_EACH_FORK.run()
+    _RESETTING.attempt(_wait_for_imports)  # first: an import may need the lock
+    SWITCHING.acquire()
+
+
+def _in_child() -> None:
+    ThisProcess.generation += 1
+    _RESETTING.attempt(_renew_locks)
+    _RESETTING.attempt(_forget_imports)
+    SWITCHING.release()
+    _IN_EACH_CHILD.run()
+
+
+register: Callable[..., Any] = getattr(os, "register_at_fork", lambda **_: None)
+"""`os.register_at_fork`, where the order matters. Windows has none."""
+# What is registered first runs last before a fork. logging holds its lock from then on, which imports need.
+register(before=_before, after_in_parent=SWITCHING.release, after_in_child=_in_child)

@@ -8,14 +8,16 @@ Actions can be removed from that list, so instrumenting again and again register
 from __future__ import annotations
 
 import functools
-import os
 import sys
-import threading
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 import wrapt
+import wrapt.importer
+
+from torchspan._base import forks
 
 Undo = Callable[[], None]
 Action = Callable[[bool], Undo]
@@ -34,20 +36,19 @@ def when_imported(name: str, action: Action) -> Undo:
     if module is not None and not _is_being_imported(module):
         waiting.run(late=True)
         return waiting.undo
-    with _LOCK:
+    with forks.SWITCHING:
         is_first = name not in _WAITING
         _WAITING.setdefault(name, []).append(waiting)
     if module is not None:
-        _watch_import(name, module)
+        _watch_import(module)
     elif is_first:
         _register(name)
     return waiting.undo
 
 
 def _register(name: str) -> None:
-    wrapt.register_post_import_hook(
-        functools.partial(_arrived, name), name
-    )  # without the lock: it may run the hook at once
+    # Without the lock: it may run the hook at once.
+    wrapt.register_post_import_hook(functools.partial(_arrived, name), name)
 
 
 class _Waiting:
@@ -68,7 +69,7 @@ class _Waiting:
 
     def undo(self) -> None:
         self._is_undone, self._action = True, None
-        with _LOCK:
+        with forks.SWITCHING:
             waiting = _WAITING.get(self._name, [])
             if self in waiting:
                 waiting.remove(self)
@@ -81,8 +82,7 @@ class _Waiting:
 # --- in the middle of an import ---------------------------------------------------------------------------------------
 # wrapt, like the program's own `import`, finds the module in `sys.modules` from the beginning of its import. importlib itself uses an
 # attribute of the specification, `_initializing`, which it sets when the import begins and when it has ended
-# (importlib/_bootstrap.py, `_load_unlocked`).
-_BEING_IMPORTED = "_initializing"
+# (importlib/_bootstrap.py, `_load_unlocked`). A specification of another class is not looked at: its module counts as imported.
 
 
 def is_imported(name: str) -> bool:
@@ -92,28 +92,28 @@ def is_imported(name: str) -> bool:
 
 
 def _is_being_imported(module: ModuleType) -> bool:
-    spec = getattr(module, "__spec__", None)
-    return getattr(spec, _BEING_IMPORTED, False) is True and _BEING_IMPORTED in getattr(spec, "__dict__", {})
+    spec: Any = getattr(module, "__spec__", None)
+    return type(spec) in (ModuleSpec, _WatchedSpec) and getattr(spec, "_initializing", False) is True
 
 
-def _watch_import(name: str, module: ModuleType) -> None:
+def _watch_import(module: ModuleType) -> None:
     """Have `_ended` called when the import of the module has ended, in the thread in which it ends."""
     spec: Any = module.__spec__
-    kind = type(spec)
+    spec.__class__ = _WatchedSpec
+    if not spec._initializing:  # it has ended meanwhile
+        spec._initializing = False
 
-    def is_running(_spec: Any) -> bool:
-        return True
 
-    def set_running(spec: Any, value: bool) -> None:
-        spec.__class__ = kind
-        setattr(spec, _BEING_IMPORTED, value)
-        if not value:
-            _ended(name)
+class _WatchedSpec(ModuleSpec):
+    """The specification of a module that is being imported. When importlib notes the end of the import there, it becomes a plain one."""
 
-    attributes = {"__slots__": (), _BEING_IMPORTED: property(is_running, set_running)}
-    spec.__class__ = type(kind.__name__, (kind,), attributes)
-    if not vars(spec)[_BEING_IMPORTED]:  # it has ended meanwhile
-        setattr(spec, _BEING_IMPORTED, False)
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "_initializing" and not value:
+            self.__class__ = ModuleSpec  # type: ignore[assignment]
+            _ended(self.name)
 
 
 def _ended(name: str) -> None:
@@ -126,24 +126,15 @@ def _ended(name: str) -> None:
 
 def _arrived(name: str, _module: ModuleType) -> None:
     """The import has ended. If the module is removed and imported again, the next action needs a new hook."""
-    with _LOCK:
+    with forks.SWITCHING:
         arrived = _WAITING.pop(name, [])
     for arrival in arrived:
         arrival.run(late=False)
 
 
-_LOCK = threading.RLock()
 _WAITING: dict[str, list[_Waiting]] = {}
 """The actions that wait, by module. A name stays here, with no action, because its hook does."""
 
 
-def _renew_lock_of_wrapt() -> None:
-    """Every import takes this lock for a moment. Another thread of the parent may have held it at the fork."""
-    lock: Any = getattr(sys.modules.get("wrapt.importer"), "_post_import_hooks_lock", None)
-    if lock is not None and not lock._is_owned():
-        lock._at_fork_reinit()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
-    os.register_at_fork(after_in_child=_renew_lock_of_wrapt)
+forks.renewed(vars(wrapt.importer).get("_post_import_hooks_lock"))
+"""Every import takes this lock for a moment."""

@@ -8,22 +8,21 @@ finder, and so behind every hook finder, because those insert themselves first.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from contextvars import Context, copy_context
 from importlib.machinery import ModuleSpec, PathFinder
 from time import perf_counter_ns, time_ns  # the real ones, also where a test of the program replaces them later
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 
-from torchspan._base.boundaries import ErrorBoundary, Failures, is_programs
-from torchspan._base.logs import Log
+from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.forks import ThisProcess
 
-logger = Log("torchspan")
 _FAILED = ErrorBoundary("An import is not observed.")
 
 Undo = Callable[[], None]
@@ -123,25 +122,25 @@ class Import:
     Args:
         name: The module, or the library.
         is_first: Whether it is a first import. It is reported however short it is.
+        offset_ns: Added to `perf_counter_ns`, it is the time since the epoch. That of the outermost import, for those inside.
+
+    Attributes:
         start_ns, end_ns: Nanoseconds since the epoch. An import inside another lies inside its times.
         error: The exception that ended a first import.
         version: The module's `__version__` after it, None without one.
         inside: Imports during this one.
         context: The context variables at its start.
-        pid, thread_id: Where it was imported.
+        process, thread_id: Where it was imported.
     """
 
-    def __init__(self, name: str, clock: _Clock, *, is_first: bool) -> None:
-        self.name = name
-        self.is_first = is_first
-        self.clock = clock
-        self.start_ns = clock.now_ns()
-        self.end_ns = self.start_ns
+    def __init__(self, name: str, offset_ns: int, *, is_first: bool) -> None:
+        self.name, self.offset_ns, self.is_first = name, offset_ns, is_first
+        self.start_ns = self.end_ns = offset_ns + perf_counter_ns()
         self.error: BaseException | None = None
         self.version: str | None = None
         self.inside: list[Import] = []
         self.context: Context = copy_context()
-        self.pid, self.thread_id = os.getpid(), threading.get_ident()
+        self.process, self.thread_id = ThisProcess.generation, threading.get_ident()
 
     @property
     def has_failed(self) -> bool:
@@ -152,16 +151,6 @@ class Import:
     def is_reported(self) -> bool:
         """Whether it is long enough, or contains one that is."""
         return self.is_first or self.end_ns - self.start_ns >= LONG_NS or bool(self.inside)
-
-
-class _Clock:
-    """Wall clock and monotonic clock, read together where an outermost import starts."""
-
-    def __init__(self) -> None:
-        self._wall_ns, self._start_ns = time_ns(), perf_counter_ns()
-
-    def now_ns(self) -> int:
-        return self._wall_ns + perf_counter_ns() - self._start_ns
 
 
 class FirstImports(AroundImport):
@@ -176,7 +165,7 @@ class FirstImports(AroundImport):
 
     def __init__(self, names: Iterable[str], ended: Callable[[Import], None], libraries: Iterable[str] = ()) -> None:
         self._names = {name for name in names if name not in sys.modules}
-        super().__init__({name: functools.partial(_Timed, self, name, is_first=True) for name in self._names})
+        super().__init__({name: functools.partial(self._timed, name, is_first=True) for name in self._names})
         self._libraries = tuple(libraries)
         self._ended = ended
         self._local = threading.local()
@@ -186,31 +175,39 @@ class FirstImports(AroundImport):
         first = super().around(fullname)
         if first is not None or not fullname.startswith(self._libraries):
             return first
-        libraries = (name for name in self._libraries if fullname == name or fullname.startswith(f"{name}."))
-        library = next(libraries, None)
+        library = next((name for name in self._libraries if f"{fullname}.".startswith(f"{name}.")), None)
         open_imports = self._open()
         if library is None or (open_imports and open_imports[-1].name == library):
             return None
-        return functools.partial(_Timed, self, library, is_first=False)
+        return functools.partial(self._timed, library, is_first=False)
 
-    def begin(self, name: str, is_first: bool) -> Import | None:
-        """The body of a module starts. Returns None if it is not the first time: a reload, or another try after a failure.
+    @contextlib.contextmanager
+    def _timed(self, name: str, *, is_first: bool) -> Iterator[None]:
+        """Around one body. An exception passes unchanged."""
+        begun, error = _FAILED.attempt(self._begin, name, is_first), None
+        try:
+            yield
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            if begun is not None:
+                _FAILED.attempt(self._end, begun, error)
 
-        Args:
-            name: The module; if it is not a first import, its library.
-        """
+    def _begin(self, name: str, is_first: bool) -> Import | None:
+        """The body of a module starts. Returns None for a first import that is not one: a reload, or another try after a failure."""
         if is_first and name not in self._names:
             return None
-        if is_first:
-            self._names.discard(name)
+        self._names.discard(name)
         open_imports = self._open()
-        begun = Import(name, open_imports[-1].clock if open_imports else _Clock(), is_first=is_first)
+        offset_ns = open_imports[-1].offset_ns if open_imports else time_ns() - perf_counter_ns()
+        begun = Import(name, offset_ns, is_first=is_first)
         open_imports.append(begun)
         return begun
 
-    def end(self, begun: Import, error: BaseException | None) -> None:
+    def _end(self, begun: Import, error: BaseException | None) -> None:
         """The body has run, or raised."""
-        begun.end_ns = begun.clock.now_ns()
+        begun.end_ns = begun.offset_ns + perf_counter_ns()
         if begun.is_first:
             begun.error = error
             version = getattr(sys.modules.get(begun.name), "__version__", None)
@@ -222,35 +219,5 @@ class FirstImports(AroundImport):
             report(begun)
 
     def _open(self) -> list[Import]:
-        open_imports: list[Import] | None = getattr(self._local, "open", None)
-        if open_imports is None:
-            open_imports = self._local.open = []
+        open_imports: list[Import] = vars(self._local).setdefault("open", [])
         return open_imports
-
-
-class _Timed:
-    """Around one body. An exception passes unchanged."""
-
-    def __init__(self, imports: FirstImports, name: str, *, is_first: bool) -> None:
-        self._imports, self._name, self._is_first = imports, name, is_first
-        self._begun: Import | None = None
-
-    def __enter__(self) -> None:
-        self._begun = self._guarded(self._imports.begin, self._name, self._is_first)
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
-        if self._begun is not None:
-            self._guarded(self._imports.end, self._begun, error)
-
-    @staticmethod
-    def _guarded(function: Callable[..., Any], *args: Any) -> Any:
-        try:
-            return function(*args)
-        except Exception as error:  # it would come out of the program's import
-            if is_programs(error):
-                raise
-            Failures.total += 1
-            logger.debug("torchspan failed to take the time of an import.", exc_info=True)
-            return None

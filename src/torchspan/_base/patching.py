@@ -9,16 +9,15 @@ original. So enabling and disabling any number of times leaves at most one retir
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import wrapt
 
+from torchspan._base.by_identity import ByIdentity
 from torchspan._base.logs import Log
 
 logger = Log("torchspan")
@@ -124,7 +123,7 @@ class Patches:
 
     def _keep(self, holder: Any, name: str, original: Any, replacement: Any) -> Any:
         self._replaced.append(_Replacement(holder, name, original, replacement))
-        _RETIRED.discard(replacement)
+        _RETIRED.pop(replacement)
         return replacement
 
     def undo(self, *, above: Iterable[Patches] = ()) -> None:
@@ -142,7 +141,8 @@ class Patches:
                 for replaced in patches._replaced
             ]
         for replaced in reversed(self._replaced):
-            _RETIRED.add(replaced.replacement, replaced.original)
+            if in_use(replaced.original) is not replaced.replacement:  # a program may have replaced two by each other
+                _RETIRED[replaced.replacement] = replaced.original
             if vars(replaced.holder).get(replaced.name) is replaced.replacement:
                 setattr(replaced.holder, replaced.name, replaced.original)
         for name_of_module, module in _modules() if self._has_functions else ():
@@ -155,34 +155,13 @@ class Patches:
 
 def in_use(bound: Any) -> Any:
     """What a wrapper of `bound` should call: `bound` itself, or the original of a retired replacement."""
-    while (original := _RETIRED.original_of(bound)) is not None:
+    while (original := _RETIRED.get(bound)) is not None:
         bound = original
     return bound
 
 
-class _Retired:
-    """The retired replacements that still exist. By identity: other packages' objects may define any hash."""
-
-    def __init__(self) -> None:
-        self._by_id: dict[int, tuple[weakref.ref[Any], Any]] = {}
-
-    def add(self, replacement: Any, original: Any) -> None:
-        # Two functions that a program replaced by each other must not form a circle.
-        if in_use(original) is replacement:
-            return
-        by_id, key = self._by_id, id(replacement)
-        with contextlib.suppress(TypeError):  # without a weak reference nothing tells when the id is another object's
-            by_id[key] = weakref.ref(replacement, functools.partial(by_id.pop, key)), original  # it is pop's default
-
-    def discard(self, replacement: Any) -> None:
-        self._by_id.pop(id(replacement), None)
-
-    def original_of(self, thing: Any) -> Any:
-        reference, original = self._by_id.get(id(thing), (None, None))
-        return original if reference is not None and reference() is thing else None
-
-
-_RETIRED = _Retired()
+_RETIRED: ByIdentity[Any] = ByIdentity()
+"""The originals of the retired replacements that still exist."""
 
 
 class _Over(_PROXY):  # type: ignore[misc]  # the base class is untyped

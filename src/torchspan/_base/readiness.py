@@ -62,15 +62,15 @@ def _hook(module: str, path: str, late: bool) -> Undo:
 
     patches = Patches(module, everywhere=late)
     holder, name, original = _find(sys.modules[module], path)
-    if original is None:
+    if not callable(original):
         reason = "the module has no such function"
     elif inspect.isgeneratorfunction(original) or inspect.isasyncgenfunction(original):
         reason = "it is a generator function, which returns before it has done anything"
-    elif holder is sys.modules[module]:
-        patches.replace_functions([(original, _marking(in_use(original)))])
-        return patches.undo
     else:
-        patches.replace_attribute(holder, name, _marking)
+        if holder is sys.modules[module]:
+            patches.replace_functions([(original, _marking(in_use(original)))])
+        else:
+            patches.replace_attribute(holder, name, _marking)
         return patches.undo
     Log("torchspan").warning(
         "TORCHSPAN_READY_AFTER names %s:%s, but %s; no compilation is marked `while_serving` for it. "
@@ -91,22 +91,11 @@ def _find(module: ModuleType, path: str) -> tuple[Any, str, Any]:
         if not isinstance(holder, type):
             return None, name, None
     member = vars(holder).get(name)
-    function = getattr(member, "__func__", member) if isinstance(member, (staticmethod, classmethod)) else member
-    return holder, name, function if callable(function) else None
+    return holder, name, getattr(member, "__func__", member)  # that of a static or class method
 
 
 def _marking(original: Any) -> Any:
     import inspect
-
-    if inspect.iscoroutinefunction(original):
-
-        @functools.wraps(original)
-        async def until_ready(*args: Any, **kwargs: Any) -> Any:
-            result = await original(*args, **kwargs)
-            mark_ready()
-            return result
-
-        return until_ready
 
     @functools.wraps(original)
     def until_returned(*args: Any, **kwargs: Any) -> Any:
@@ -114,4 +103,10 @@ def _marking(original: Any) -> Any:
         mark_ready()
         return result
 
-    return until_returned
+    @functools.wraps(original)
+    async def until_awaited(*args: Any, **kwargs: Any) -> Any:
+        result = await original(*args, **kwargs)
+        mark_ready()
+        return result
+
+    return until_awaited if inspect.iscoroutinefunction(original) else until_returned

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 import sys
-import weakref
 from collections.abc import Callable, Mapping
 from types import (
     BuiltinFunctionType,
@@ -30,6 +29,8 @@ from types import (
 from typing import Any
 
 import wrapt
+
+from torchspan._base.by_identity import ByIdentity
 
 LIBRARIES = frozenset(
     {"torch", "torch_tensorrt", "numpy", "torchspan"}
@@ -184,17 +185,16 @@ def is_of_library(kind: type) -> bool:
 
     False for modules of PyTorch, which do delegate (a compiled module to the program's), and for tensors (`__torch_function__`).
     """
-    is_known = _KINDS.get(id(kind))
-    if is_known is None:
-        is_known = _root(kind) in LIBRARIES and all(map(_is_known, _MRO(kind))) and not _is_asking(kind)
-        _remember(kind, is_known)
+    known = _KINDS.held.get(id(kind))
+    if known is not None:
+        return known[1]
+    is_known = _KINDS[kind] = _root(kind) in LIBRARIES and all(map(_is_known, _MRO(kind))) and not _is_asking(kind)
     return is_known
 
 
 def only_stores(kind: type) -> bool:
     """Whether reading an attribute of objects of this class runs no code of the program."""
-    key = id(kind)
-    return key in _PLAIN_TYPES or _KINDS.get(key) or is_of_library(kind)
+    return id(kind) in _PLAIN_TYPES or is_of_library(kind)
 
 
 def _root(cls: type) -> str:
@@ -242,21 +242,8 @@ def loaded(module: str, name: str) -> Any:
     return attributes.get(name)
 
 
-_KINDS: dict[int, bool] = {}
-"""Whether a class is a library's, by its id, because its metaclass may define any hash."""
-
-_REFERENCES: dict[int, weakref.ref[type]] = {}
-
-
-def _remember(kind: type, is_known: bool) -> None:
-    key = id(kind)
-
-    def forget(_gone: object) -> None:
-        _KINDS.pop(key, None)
-        _REFERENCES.pop(key, None)
-
-    _REFERENCES[key] = weakref.ref(kind, forget)
-    _KINDS[key] = is_known
+_KINDS: ByIdentity[bool] = ByIdentity()
+"""Whether a class is a library's."""
 
 
 # --- values ----------------------------------------------------------------------------------------------------------

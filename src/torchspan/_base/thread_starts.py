@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import contextvars
-import os
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
+
+from torchspan._base import forks
 
 T = TypeVar("T")
 
@@ -22,6 +24,15 @@ def start_thread(name: str, run: Callable[..., object], *args: Any) -> threading
     thread = threading.Thread(target=run, args=args, name=name, daemon=True)
     without_signals(partial(contextvars.Context().run, thread.start))
     return thread
+
+
+def has_ended_by(thread: threading.Thread, deadline: float) -> bool:
+    """Wait until the thread has ended, or until `deadline` by `time.monotonic`. Returns whether it has ended.
+
+    Those of the parent have ended in a forked child.
+    """
+    thread.join(max(deadline - time.monotonic(), 0))
+    return not thread.is_alive()
 
 
 # The functions of `signal` are Python code, in which a handler of the program could raise before the mask is restored.
@@ -48,11 +59,10 @@ def without_signals(start: Callable[[], T]) -> T:
 def making_threads(make: Callable[[], T]) -> T:
     """As `without_signals`, for what starts its threads again in forked children, by hooks that `make()` registers."""
     # Hooks of torchspan._base.forks run before those of `make()`, which are between these.
-    in_each_child: Callable[..., None] = getattr(os, "register_at_fork", lambda **_: None)
     masks: list[Any] = []
-    in_each_child(after_in_child=lambda: masks.append(_mask(_BLOCK, ())))
-    in_each_child(after_in_child=partial(_mask, _BLOCK, _BLOCKED))
+    forks.register(after_in_child=lambda: masks.append(_mask(_BLOCK, ())))
+    forks.register(after_in_child=partial(_mask, _BLOCK, _BLOCKED))
     try:
         return without_signals(make)
     finally:
-        in_each_child(after_in_child=lambda: masks and _mask(_SET, masks.pop()))
+        forks.register(after_in_child=lambda: masks and _mask(_SET, masks.pop()))

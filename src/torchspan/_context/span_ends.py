@@ -8,15 +8,13 @@ OpenTelemetry: any object with `is_recording()` and `end()` is a span.
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
+from torchspan._base import forks
 from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.forks import held_by_forks
+from torchspan._base.by_identity import ByIdentity
 from torchspan._base.logs import Log
 from torchspan._base.patching import Function, Patches
 
@@ -28,7 +26,7 @@ _CONSEQUENCE = "A callback before the end of a span failed; the span ends as usu
 _ENDING = ErrorBoundary(_CONSEQUENCE)
 
 CLASSES_LIMIT = 100
-"""Classes of spans whose `end` is replaced: a program may make classes at run time."""
+"""Classes of spans that are remembered: a program may make classes at run time. The `end` of further ones is not replaced."""
 
 
 class SpanEnds:
@@ -52,22 +50,21 @@ class SpanEnds:
             return False
         try:
             _replace_end(type(span), self)
-            watched = _WATCHED.get(id(span)) or _WATCHED.setdefault(id(span), _Watched(span))
+            callbacks = _WATCHED.setdefault(span, deque())
         except (TypeError, AttributeError, StopIteration):
             logger.debug("The end of a %s cannot be watched.", type(span), exc_info=True)
             return False
-        watched.callbacks.append((self, callback))
+        callbacks.append((self, callback))
         return True
 
     def close(self) -> None:
         """Call nothing from now on. `end` is restored when the last `SpanEnds` that watched is closed."""
         self._boundary.close()
-        with _LOCK:
+        with forks.SWITCHING:
             _EndsState.users.discard(self)
             if not _EndsState.users:
-                _WATCHED.clear()
+                _WATCHED.held.clear()
                 _EndsState.classes.clear()
-                _EndsState.holders.clear()
                 _EndsState.patches.undo()
 
     def call(self, callback: Callback, span: Any) -> None:
@@ -75,29 +72,16 @@ class SpanEnds:
         self._boundary.attempt(callback, span)
 
 
-class _Watched:
-    """The callbacks of one span. It is removed from the table when the span is freed."""
-
-    __slots__ = ("callbacks", "reference")
-
-    def __init__(self, span: Any) -> None:
-        key = id(span)
-        self.reference = weakref.ref(span, partial(_WATCHED.pop, key))  # the reference is the default
-        self.callbacks: deque[tuple[SpanEnds, Callback]] = deque()
-
-
-_WATCHED: dict[int, _Watched] = {}
-"""The spans that are watched, by their ids, because the class of a span may define any hash and equality."""
+_WATCHED: ByIdentity[deque[tuple[SpanEnds, Callback]]] = ByIdentity()
+"""The callbacks of each span that is watched."""
 
 
 class _EndsState:
     """One for the process. Changed only under the lock."""
 
     users: set[SpanEnds] = set()  # noqa: RUF012 - one for the process
-    holders: set[type] = set()  # noqa: RUF012
-    """Classes whose `end` is replaced."""
     classes: set[type] = set()  # noqa: RUF012
-    """Classes of spans that are known to have such an `end`."""
+    """Classes that are known to have a replaced `end`, of their own or inherited."""
     patches = Patches()
 
 
@@ -105,21 +89,20 @@ def _replace_end(kind: type, user: SpanEnds) -> None:
     """Replace `end` on `kind`, or on the class from which `kind` inherits it, unless that has been done."""
     if kind in _EndsState.classes and user in _EndsState.users:
         return
-    with _LOCK:
+    with forks.SWITCHING:
         _EndsState.users.add(user)
         holder = next(base for base in kind.__mro__ if "end" in vars(base))
-        if holder not in _EndsState.holders:
-            if len(_EndsState.holders) >= CLASSES_LIMIT:
+        if holder not in _EndsState.classes:
+            if len(_EndsState.classes) >= CLASSES_LIMIT:
                 raise TypeError(f"the ends of {CLASSES_LIMIT} classes are watched already")
             _EndsState.patches.replace_shared(holder, "end", _ending)
-            _EndsState.holders.add(holder)
         if len(_EndsState.classes) < CLASSES_LIMIT:
-            _EndsState.classes.add(kind)
+            _EndsState.classes.update((holder, kind))
 
 
 def _ending(original: Function) -> Function:
     def end(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if id(self) in _WATCHED:
+        if id(self) in _WATCHED.held:
             _ENDING.attempt(_notify, self)
         return original(self, *args, **kwargs)
 
@@ -127,14 +110,7 @@ def _ending(original: Function) -> Function:
 
 
 def _notify(span: Any) -> None:
-    watched = _WATCHED.pop(id(span), None)
-    if watched is None or watched.reference() is not span:
-        return
-    while watched.callbacks:
-        user, callback = watched.callbacks.popleft()
+    callbacks = _WATCHED.pop(span)
+    while callbacks:
+        user, callback = callbacks.popleft()
         user.call(callback, span)
-
-
-_LOCK = threading.RLock()
-
-held_by_forks(_LOCK)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Propagates values into threads and pools of threads, into which Python propagates no context variable.
+"""Propagates values into threads and the work items of pools, into which Python propagates no context variable.
 
 After `add(carrier)`, the value that the `ContextCarrier` has where a thread is started or a work item is submitted applies in that
 thread, or around that item. A pool's worker is not its first item, and starts without values.
@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from operator import methodcaller
 from typing import Any, TypeVar
 
-from torchspan._base.boundaries import ErrorBoundary, failed, undo_all
-from torchspan._base.forks import held_by_forks
+from torchspan._base import forks
+from torchspan._base.boundaries import ErrorBoundary, undo_all
 from torchspan._base.import_hooks import Undo, when_imported
 from torchspan._base.patching import Function, Patches
 from torchspan._base.reading import is_a
@@ -55,6 +54,10 @@ class ContextCarrier(ErrorBoundary, ABC):
     def leave(self, before: Any) -> None:
         """Restore the value before `enter`."""
 
+    def for_process(self, _function: Function) -> Function | None:
+        """The function with its value, as a work item that a pool pickles for another process. None if there is no value."""
+        return None
+
 
 Value = tuple[ContextCarrier, Any]
 Values = Iterable[Value]
@@ -64,22 +67,22 @@ def add(carrier: ContextCarrier) -> None:
     """Propagate the value of `carrier` from now on. A second call does nothing."""
     if carrier in _CarrierState.carriers:
         return
-    with LOCK:
+    with forks.SWITCHING:
         if carrier not in _CarrierState.carriers:
             _CarrierState.carriers = (*_CarrierState.carriers, carrier)
-        if _CarrierState.replacements is None:
-            _CarrierState.replacements = _Replacements()
+        if _CarrierState.undo is None:
+            _CarrierState.undo = _replace_all()
 
 
 def remove(carrier: ContextCarrier) -> None:
     """Stop propagating this carrier's value. Values that are under way still arrive. A second call does nothing."""
     if carrier not in _CarrierState.carriers:
         return
-    with LOCK:
+    with forks.SWITCHING:
         _CarrierState.carriers = tuple(other for other in _CarrierState.carriers if other is not carrier)
-        if _CarrierState.replacements is not None and not _CarrierState.carriers:
-            _CarrierState.replacements.undo()
-            _CarrierState.replacements = None
+        if _CarrierState.undo is not None and not _CarrierState.carriers:
+            _CarrierState.undo()
+            _CarrierState.undo = None
 
 
 class Inside:
@@ -119,20 +122,6 @@ def within(values: Values, function: Callable[..., T], /, *args: Any, **kwargs: 
             _AROUND_WORK.end(inside.leave)
 
 
-def _once(values: list[Value], function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
-    """`within`, for a function that is called once.
-
-    Since Python 3.14 an exception of an executor's work item keeps a frame that has the work item, which would keep the values.
-    """
-    return within(_drained(values), function, *args, **kwargs)
-
-
-def _drained(values: list[Value]) -> Iterator[Value]:
-    """The values, each of which leaves the list."""
-    while values:
-        yield values.pop(0)
-
-
 # --- what the names are replaced with ---------------------------------------------------------------------------------
 
 
@@ -140,123 +129,43 @@ def _starting(boundary: ErrorBoundary, original: Function) -> Function:
     """`threading.Thread.start`, also for every subclass, such as Timer."""
 
     def start(self: Any, *args: Any, **kwargs: Any) -> Any:
-        starting = boundary.attempt(_Starting.of, self)
-        if starting is None:
-            return original(self, *args, **kwargs)
+        inside = boundary.attempt(_prepare, self)
         try:
             return original(self, *args, **kwargs)
         finally:
-            boundary.end(starting.leave)
+            if inside is not None:
+                boundary.end(_started, self, inside)
 
     return start
 
 
-class _Starting(Inside):
-    """A thread that is being started, while the values for it are set here.
+def _prepare(thread: Any) -> Inside | None:
+    """Set the values for a thread here, and have it begin with them. None if there is no value for it.
 
-    Another instrumentation that propagates the current value then propagates this one.
+    Here, because another instrumentation that propagates the current value then propagates this one. While the thread is started,
+    its attribute `_bootstrap`, with which Python begins it, is `_begin`, below whatever a subclass overrides.
     """
-
-    __slots__ = ("_thread_id",)
-
-    def __init__(self, thread: Any, values: Values) -> None:
-        self._thread_id = id(thread)
-        if not _has_context(thread):
-            _WAITING[self._thread_id] = values
-        super().__init__(values)
-
-    @classmethod
-    def of(cls, thread: Any) -> _Starting | None:
-        """None if there is no value for the thread."""
-        values = _values(_FOR_THREAD)
-        return None if values is None else cls(thread, values)
-
-    def leave(self) -> None:
-        """See `Inside`."""
-        super().leave()
-        _WAITING.pop(self._thread_id, None)
-
-
-def _beginning(boundary: ErrorBoundary, original: Function) -> Function:
-    """`threading.Thread._bootstrap_inner`, which runs in the thread, below whatever a subclass overrides."""
-
-    def bootstrap(self: Any) -> Any:
-        leave = _at_an_end(boundary.attempt, _arrived, self)
-        try:
-            return original(self)
-        finally:
-            if leave is not None:
-                _at_an_end(boundary.end, leave)
-                threading._active.pop(threading.get_ident(), None)  # type: ignore[attr-defined]  # logging registers it again
-
-    return bootstrap
-
-
-def _at_an_end(function: Callable[..., T], *args: Any) -> T | None:
-    """What `function(*args)` returns. At the start and the end of a thread nothing else handles what it raises."""
-    try:
-        return function(*args)
-    except BaseException:  # the caller of `start` would wait forever
-        failed(_CONSEQUENCE)
-        return None
-
-
-def _arrived(thread: Any) -> Callable[[], object] | None:
-    """Set the values for a thread, in that thread. Returns what restores them."""
-    values = _WAITING.pop(id(thread), None)
+    values = _values(_FOR_THREAD)
     if values is None:
         return None
-    run = thread._context.run if _has_context(thread) else _call
-    return functools.partial(run, run(Inside, values).leave)
+    if not _has_context(thread):
+        vars(thread)["_bootstrap"] = functools.partial(_begin, thread, values)
+    return Inside(values)
 
 
-def _submitting(call: Callable[..., Any], boundary: ErrorBoundary, original: Function) -> Function:
-    """A method of a pool that takes a function as a work item, and may start a worker while doing so.
-
-    call: calls the function with values, as `within` does.
-    """
-
-    def submit(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        submitted = boundary.attempt(_with_values, call, self, args, kwargs)
-        if submitted is None:
-            return original(self, *args, **kwargs)
-        args, kwargs, outside = submitted
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            boundary.end(outside.leave)
-
-    return submit
+def _started(thread: Any, inside: Inside) -> None:
+    vars(thread).pop("_bootstrap", None)
+    inside.leave()
 
 
-def _with_values(
-    call: Callable[..., Any], pool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any], Inside] | None:
-    """The arguments with the values around the work item, and the empty values for a worker; None to change nothing."""
-    values = _values(_FOR_ITEM)
-    if values is None or not _runs_in_threads(pool):
-        return None
-    if args and callable(args[0]):
-        args = (functools.partial(call, values, args[0]), *args[1:])
-    elif callable(kwargs.get("func")):  # `multiprocessing` accepts it by name, too
-        kwargs = {**kwargs, "func": functools.partial(call, values, kwargs["func"])}
-    else:
-        return None
-    return args, kwargs, Inside(_outside())
-
-
-def _making(boundary: ErrorBoundary, original: Function) -> Function:
-    """`multiprocessing.pool.Pool.__init__`, which starts workers and the threads that replace them."""
-
-    def init(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        outside = boundary.attempt(lambda: Inside(_outside()))
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            if outside is not None:
-                boundary.end(outside.leave)
-
-    return init
+def _begin(thread: Any, values: Values) -> None:
+    """Runs in the thread. The values end with it."""
+    try:
+        vars(thread).pop("_bootstrap", None)
+        run = thread._context.run if _has_context(thread) else _call
+        _AROUND_WORK.attempt(run, Inside, values)
+    finally:  # whatever has been raised: the caller of `start` would wait forever
+        thread._bootstrap()
 
 
 def _call(function: Callable[..., T], *args: Any) -> T:
@@ -271,21 +180,54 @@ def _has_context(thread: Any) -> bool:
     return sys.version_info >= (3, 14) and getattr(thread, "_context", None) is not None
 
 
-def _runs_in_threads(pool: Any) -> bool:
-    """Whether functions are handed to the pool's workers without pickling.
+def _submitting(boundary: ErrorBoundary, original: Function) -> Function:
+    """A method of a pool that takes a function as a work item, and may start a worker while doing so."""
 
-    `multiprocessing` has one class for its pools, of which ThreadPool is a subclass. Python 3.14's InterpreterPoolExecutor
-    is a ThreadPoolExecutor whose functions must pickle.
-    """
-    if is_a(pool, _class("concurrent.futures.interpreter", "InterpreterPoolExecutor")):
-        return False
-    return is_a(pool, _class("multiprocessing.pool", "ThreadPool")) or not is_a(
-        pool, _class("multiprocessing.pool", "Pool")
-    )
+    def submit(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        item = boundary.attempt(_item, self, args[0] if args else kwargs.get("func"))
+        if item is None:
+            return original(self, *args, **kwargs)
+        if args:
+            return start(self, item, *args[1:], **kwargs)
+        return start(self, **{**kwargs, "func": item})  # `multiprocessing` accepts it by name, too
+
+    start = _making(boundary, original)
+    return submit
 
 
-def _class(module: str, name: str) -> Any:
-    return getattr(sys.modules.get(module), name, ())
+def _making(boundary: ErrorBoundary, original: Function) -> Function:
+    """A method that starts workers of a pool, or the threads that do so. Workers have no values."""
+
+    def make(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        outside = boundary.attempt(_outside)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            if outside is not None:
+                boundary.end(outside.leave)
+
+    return make
+
+
+def _item(pool: Any, function: Any) -> Function | None:
+    """The work item with what is propagated to where `pool` runs it. None to leave it unchanged, also if it is not a function."""
+    if not callable(function):
+        return None
+    if is_a(pool, _class("concurrent.futures.interpreter", "InterpreterPoolExecutor")):  # its functions must pickle
+        return None
+    if is_a(
+        pool,
+        (*_class("concurrent.futures.thread", "ThreadPoolExecutor"), *_class("multiprocessing.pool", "ThreadPool")),
+    ):
+        values = _values(_FOR_ITEM)
+        return None if values is None else functools.partial(within, values, function)
+    items = (carrier.attempt(carrier.for_process, function) for carrier in _CarrierState.carriers)
+    return next((item for item in items if item is not None), None)
+
+
+def _class(module: str, name: str) -> tuple[type, ...]:
+    found = getattr(sys.modules.get(module), name, None)
+    return () if found is None else (found,)
 
 
 _SUBMITTED = ("apply_async", "_map_async", "imap", "imap_unordered")
@@ -294,10 +236,12 @@ ROWS: tuple[tuple[str, str, tuple[str, ...], Callable[[ErrorBoundary, Function],
     ("threading", "Thread", ("start",), _starting),
     # Inherited, until contrib's instrumentor has been on and off: it leaves the plain method of Thread here.
     ("threading", "Timer", ("start",), _starting),
-    ("threading", "Thread", ("_bootstrap_inner",), _beginning),
-    ("concurrent.futures.thread", "ThreadPoolExecutor", ("submit",), functools.partial(_submitting, _once)),
-    ("multiprocessing.pool", "Pool", _SUBMITTED, functools.partial(_submitting, within)),
+    ("concurrent.futures.thread", "ThreadPoolExecutor", ("submit",), _submitting),
+    ("concurrent.futures.process", "ProcessPoolExecutor", ("submit",), _submitting),
+    ("multiprocessing.pool", "Pool", _SUBMITTED, _submitting),
     ("multiprocessing.pool", "Pool", ("__init__",), _making),
+    # Inductor's compile workers: started below the first compilation, and kept for all.
+    ("torch._inductor.compile_worker.subproc_pool", "SubprocPool", ("__init__",), _making),
 )
 """Names that are replaced: the module, the class in it, the names, and the function that makes a replacement."""
 
@@ -317,70 +261,48 @@ def _values(ask: Callable[[ContextCarrier], Any]) -> list[Value] | None:
     return values
 
 
-def _outside() -> Values:
-    return [(carrier, carrier.outside) for carrier in _CarrierState.carriers]
-
-
-_WAITING: dict[int, Values] = {}
-"""The values for threads that are being started, by the id of the thread's object: no attribute is put on it."""
+def _outside() -> Inside:
+    return Inside([(carrier, carrier.outside) for carrier in _CarrierState.carriers])
 
 
 # --- when names are replaced ------------------------------------------------------------------------------------------
 
 
-class _Replacements:
-    """The names of `ROWS`, replaced now or when their module has been imported, until `undo`."""
+def _replace_all() -> Undo:
+    """Replace the names of `ROWS`, now or when their module has been imported. Replacements that stay after the undo pass calls on."""
+    boundary = ErrorBoundary(_CONSEQUENCE)
+    undo: list[Undo] = []
 
-    def __init__(self) -> None:
-        self._boundary = ErrorBoundary(_CONSEQUENCE)
-        self._undo: list[Undo] = []
-        try:
-            self._undo.extend(when_imported(row[0], functools.partial(self._replace, *row)) for row in ROWS)
-        except BaseException:
-            self.undo()
-            raise
+    def stop() -> None:
+        boundary.close()
+        undo_all(reversed(undo))
 
-    def _replace(
-        self,
-        module: str,
-        holder: str,
-        names: Iterable[str],
-        make: Callable[[ErrorBoundary, Function], Function],
-        _late: bool,
-    ) -> Undo:
-        patches = Patches()
-        with LOCK:
-            for name in names:
-                self._boundary.attempt(
-                    patches.replace_shared,
-                    getattr(sys.modules[module], holder, None),
-                    name,
-                    functools.partial(make, self._boundary),
-                )
-        return patches.undo
+    try:
+        undo.extend(when_imported(row[0], functools.partial(_replace, boundary, *row)) for row in ROWS)
+    except BaseException:
+        stop()
+        raise
+    return stop
 
-    def undo(self) -> None:
-        """Restore the names, last replaced first. A replacement that is still bound passes calls through."""
-        self._boundary.close()
-        undo_all(reversed(self._undo))
+
+def _replace(
+    boundary: ErrorBoundary,
+    module: str,
+    holder: str,
+    names: Iterable[str],
+    make: Callable[[ErrorBoundary, Function], Function],
+    _late: bool,
+) -> Undo:
+    patches, owner = Patches(), getattr(sys.modules[module], holder, None)
+    with forks.SWITCHING:
+        for name in names:
+            boundary.attempt(patches.replace_shared, owner, name, functools.partial(make, boundary))
+    return patches.undo
 
 
 class _CarrierState:
-    """One for the process. Changed only under the lock."""
+    """One for the process. Changed only under `forks.SWITCHING`."""
 
     carriers: tuple[ContextCarrier, ...] = ()
-    replacements: _Replacements | None = None
+    undo: Undo | None = None
     """Set while there is a carrier."""
-
-
-LOCK = threading.RLock()
-"""Also held where a carrier decides whether it is needed: each fork takes it, and there is no second lock whose order could differ."""
-
-
-def _forked() -> None:
-    _WAITING.clear()  # the threads that were being started are the parent's
-    LOCK.release()
-
-
-# A child that another thread forks must not begin with only some of the names replaced.
-held_by_forks(LOCK, _forked)

@@ -16,7 +16,7 @@ from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetr
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from torchspan._base.forks import renewed
+from torchspan._base.forks import in_each_child, renewed
 from torchspan._base.thread_starts import making_threads
 from torchspan._files import withheld
 from torchspan._launched import configured
@@ -59,12 +59,16 @@ class Delivery(SpanProcessor):
         )
         self._operators = OperatorSpanProcessor(self._counted)
         self._ended = 0
-        self._pid = os.getpid()
+        in_each_child(self._begin_in_child)
+
+    def _begin_in_child(self) -> None:
+        """What waited is the parent's."""
+        self._ended = self._counted.delivered = 0
 
     @property
     def undelivered(self) -> int:
         """Spans of this process that ended and that the exporter has not reported as delivered."""
-        return max(self._ended - self._counted.delivered, 0) if self._pid == os.getpid() else 0
+        return max(self._ended - self._counted.delivered, 0)
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Nothing."""
@@ -72,8 +76,6 @@ class Delivery(SpanProcessor):
     def on_end(self, span: ReadableSpan) -> None:
         """Queue the span and the operators below it, if it is sampled."""
         if span.context is not None and span.context.trace_flags.sampled:
-            if self._pid != os.getpid():  # a fork: what waited is its parent's
-                self._pid, self._ended, self._counted.delivered = os.getpid(), 0, 0
             operators = withheld.of(span.context.trace_id, span.context.span_id).operators
             self._ended += 1 if operators is None else 1 + operators.count
             self._batches.on_end(span)
@@ -99,7 +101,7 @@ class _Counted(SpanExporter):
     def __init__(self, exporter: SpanExporter, answers: EndpointAnswers) -> None:
         self._exporter = exporter
         self._answers = answers
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
         self._is_shut_down = False
         self.delivered = 0
 

@@ -7,10 +7,10 @@ import contextlib
 import faulthandler
 import functools
 import os
-from collections.abc import Callable
 from typing import Any
 
 from torchspan._base.forks import in_each_child
+from torchspan._base.patching import Function, Patches
 from torchspan._files.folders import Folder
 from torchspan._files.opening import WHEN_LOST, Descriptor, system
 
@@ -46,18 +46,18 @@ class _Catcher:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._file: Descriptor | None = None
-        self._originals = {name: getattr(faulthandler, name) for name in ("enable", "disable", "is_enabled")}
-        self._replacements = {name: self._instead_of(name, original) for name, original in self._originals.items()}
+        self._enable, self._disable = faulthandler.enable, faulthandler.disable
+        self._patches = Patches()
 
     def begin(self) -> bool:
         """Enable it. Returns False if the file cannot be made."""
-        is_open = self._open()
-        if is_open:
-            vars(faulthandler).update(self._replacements)
-        return is_open
+        if not self._open():
+            return False
+        for name in ("enable", "disable", "is_enabled"):
+            self._patches.replace_shared(faulthandler, name, functools.partial(self._instead_of, name))
+        return True
 
-    def _instead_of(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
+    def _instead_of(self, name: str, original: Function) -> Function:
         def instead(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             is_own = self._file is not None if name == "is_enabled" else self._leave()
@@ -71,7 +71,7 @@ class _Catcher:
         if parents is None:
             return
         if not self._open():
-            self._originals["disable"]()
+            self._disable()
             self._file = None
         parents.close()
 
@@ -81,16 +81,16 @@ class _Catcher:
         if file is not None and file.status() is not None:
             self._file = file
         elif file is not None and not self._open():
-            self._originals["disable"]()
+            self._disable()
 
     def _open(self) -> bool:
         try:
             opened = self._folder.open(_name(), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-            file = Descriptor(opened, self._folder.path_of(_name()))
+            file = Descriptor(opened, os.path.join(self._folder.path, _name()))  # noqa: PTH118 - as in `Folder`
         except OSError:
             return False
         try:
-            self._originals["enable"](file=file.number, all_threads=True)
+            self._enable(file=file.number, all_threads=True)
         except Exception:
             file.close()
             return False
@@ -102,9 +102,7 @@ class _Catcher:
         file, self._file = self._file, None
         if file is None:
             return False
-        for name, original in self._originals.items():
-            if getattr(faulthandler, name) is self._replacements[name]:
-                setattr(faulthandler, name, original)
+        self._patches.undo()
         with contextlib.suppress(OSError):
             file.close()
             self._folder.unlink(_name())

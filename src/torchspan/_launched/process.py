@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.trace import NoOpTracer, ProxyTracerProvider, SpanContext, Tracer, TracerProvider
 
 from torchspan._base import forks
+from torchspan._base.by_identity import ByIdentity
 from torchspan._base.errors import Pause
 from torchspan._base.exits import NOT_TAKEN, Patience
-from torchspan._base.thread_starts import start_thread
+from torchspan._base.thread_starts import has_ended_by, start_thread
 from torchspan._launched import private_api as otel_private
 from torchspan._launched.own_spans import traceparent
 from torchspan._launched.run_report import NO_SDK, NOT_APPLIED, RunReport
@@ -46,42 +47,36 @@ class Ends:
 
     def add(self, end: Callable[[], object]) -> None:
         """Call `end` in `within`."""
-        self._waiting.append(_started(end))
+        self._waiting.append(_End(end))
 
     def within(self, limit_s: float) -> list[Callable[[], object]]:
         """Call all of them now. Returns when they are done or `limit_s` seconds have passed: those that are not done."""
         deadline = time.monotonic() + limit_s
         waiting, self._waiting = self._waiting, []
-        begun = [here for each in waiting if (here := _in_this_process(each))]
-        for _, due, _, _ in begun:
-            due.set()
-        return [end for end, _, done, _ in begun if not done.wait(max(deadline - time.monotonic(), 0))]
+        for thread in waiting:
+            thread.begin()
+        return [thread.end for thread in waiting if not thread.is_done_by(deadline)]
 
 
-_End = tuple[Callable[[], object], threading.Event, threading.Event, int]
-"""What is called, when it is due, when it is done, and the process of its thread."""
+class _End:
+    def __init__(self, end: Callable[[], object]) -> None:
+        self.end = end
+        self._due = forks.renewed(threading.Event())
+        self._thread = start_thread("torchspan end", self._run)
 
+    def _run(self) -> None:
+        self._due.wait()
+        self.end()
 
-def _started(end: Callable[[], object]) -> _End:
-    due, done = threading.Event(), threading.Event()
-    start_thread("torchspan end", _end, end, due, done)
-    return end, due, done, os.getpid()
+    def begin(self) -> None:
+        is_parents = not self._thread.is_alive()
+        self._due.set()
+        if is_parents:
+            with contextlib.suppress(RuntimeError):
+                self._thread = start_thread("torchspan end", self._run)
 
-
-def _in_this_process(waiting: _End) -> _End | None:
-    """The same; after a fork with a thread of its own, and None where Python starts none any more."""
-    end, _, _, pid = waiting
-    with contextlib.suppress(RuntimeError):
-        return waiting if pid == os.getpid() else _started(end)
-    return None
-
-
-def _end(end: Callable[[], object], due: threading.Event, done: threading.Event) -> None:
-    due.wait()
-    try:
-        end()
-    finally:
-        done.set()
+    def is_done_by(self, deadline: float) -> bool:
+        return has_ended_by(self._thread, deadline)
 
 
 # ------------------------------------------------------------------------------------------------------------------
@@ -110,8 +105,8 @@ class RunProcess:
     def __init__(self, settings: RunSettings, reports: Folder | None) -> None:
         self.settings = settings
         self.report = RunReport(folder=reports)
-        self._lock = threading.RLock()
-        self._turn = threading.RLock()
+        self._lock = forks.renewed(threading.RLock())
+        self._turn = forks.renewed(threading.RLock())
         """Of the thread that makes the provider. The others wait for it, for a limited time."""
         self._is_loaded = False
         self._is_late = False
@@ -128,8 +123,8 @@ class RunProcess:
         self.patience = Patience(settings.exit_s * WAITING, self._last_gave_up, self._note_gave_up)
         self._meters: MeterProvider | None = None
         self._names_metrics = _names_exporters("OTEL_METRICS_EXPORTER")
-        self._known: dict[int, tuple[TracerProvider, object, bool]] = {}
-        """By identity, a provider of the program, the provider behind it at that time, and whether it takes the file."""
+        self._known: ByIdentity[tuple[object, bool]] = ByIdentity()
+        """A provider of the program -> the provider behind it at that time, and whether it takes the file."""
         self.is_alone = False
         """Whether torchspan is enabled by `run` alone: not by the program, nor by `opentelemetry-instrument`."""
 
@@ -177,14 +172,13 @@ class RunProcess:
 
     def attach(self, provider: TracerProvider) -> bool:
         """Add the file to a provider of the program, once. Returns False if the provider takes no processor."""
-        key, behind = id(provider), _behind(provider)
-        known = self._known.get(key)  # this is called at each span
-        if known is None or known[1] is not behind:
+        behind, known = _behind(provider), self._known.get(provider)  # this is called at each span
+        if known is None or known[0] is not behind:
             with self._lock:
-                known = self._known.get(key)
-                if known is None or known[1] is not behind:
-                    self._known[key] = known = (provider, behind, self._add_file(provider))
-        return known[2]
+                known = self._known.get(provider)
+                if known is None or known[0] is not behind:
+                    self._known[provider] = known = (behind, self._add_file(provider))
+        return known[1]
 
     def _add_file(self, provider: TracerProvider) -> bool:
         add = getattr(provider, "add_span_processor", None)
@@ -365,7 +359,6 @@ class RunProcess:
         }
 
     def _after_fork(self) -> None:
-        self._lock, self._turn = threading.RLock(), threading.RLock()
         self._makers, self._is_late = set(), False
         self._is_fork = True
 

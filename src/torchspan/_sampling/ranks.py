@@ -70,8 +70,7 @@ def launched(environment: Mapping[str, str]) -> Launched:
 
 def rank(environment: Mapping[str, str]) -> int | None:
     """The rank of this process by `environment`; None without one."""
-    ranks = (_number(environment, names[0]) for names in _LAUNCHERS)
-    return next((rank for rank in ranks if rank is not None), None)
+    return launched(environment).rank
 
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:

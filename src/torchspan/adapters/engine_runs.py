@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import weakref
 from collections.abc import Callable
 from enum import Enum
 from time import perf_counter
@@ -43,6 +42,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from torchspan import _dynamo_safety
+from torchspan._base import by_identity
 from torchspan._base.reading import entries
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.wrap import WrapperFactory, is_called_by, outside
@@ -270,14 +270,13 @@ class EngineRuns:
         if in_state is None:
             return
         context = self._context_of()
-        key = id(context)
         try:
-            in_state.context = weakref.ref(context, functools.partial(states.pop, key))  # the reference is the default
+            in_state.context = by_identity.reference(context, states)
         except TypeError:  # a context without weak references: each run in it is decided about
             return
         if len(states) >= CONTEXTS_LIMIT:
             states.clear()
-        states[key] = in_state
+        states[id(context)] = in_state
 
     def _state_after(self, decision: Decision) -> _InState | None:
         verdict, tally = decision.verdict, decision.tally

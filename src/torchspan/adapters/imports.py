@@ -3,28 +3,16 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable
 
-from torchspan import _dynamo_safety, semconv
-from torchspan._base.errors import guarded
-from torchspan._base.exits import at_exit
+from torchspan import semconv
+from torchspan._base.exits import AT_EXIT
+from torchspan._base.forks import ThisProcess
 from torchspan._base.imports import Import, run_body
 from torchspan.engine import Engine, Event, Placement
 from torchspan.phase import IMPORT
-
-_LIVING: weakref.WeakSet[Imports] = weakref.WeakSet()
-
-
-def _report_all() -> None:
-    for recorder in list(_LIVING):
-        recorder.report()
-
-
-at_exit(_report_all)
 
 
 class Imports:
@@ -45,7 +33,7 @@ class Imports:
         self._waiting: deque[tuple[Import, Event | None]] = deque()
         """Those that are over, each with the event around it if that is not the current one of its context."""
         engine.wraps_with(run_body.__code__)
-        _LIVING.add(self)
+        AT_EXIT.add(self.report)
 
     def add(self, ended: Import) -> None:
         """Report an outermost import, now or later. A failed import is reported immediately."""
@@ -58,17 +46,10 @@ class Imports:
 
     def report(self) -> None:
         """Make events of all waiting imports."""
-        _dynamo_safety.undisturbed(self._report)
-
-    def _report(self) -> None:
         while self._waiting:
             ended, around = self._waiting.popleft()
-            if ended.pid == os.getpid():  # a forked child did not import it
-                ended.context.run(self._emit_guarded, ended, around)
-
-    @guarded("reporting an import")
-    def _emit_guarded(self, ended: Import, around: Event | None) -> None:
-        self._emit(ended, around)
+            if ended.process == ThisProcess.generation:  # a forked child did not import it
+                ended.context.run(self._engine.guard.call, "reporting an import", self._emit, ended, around)
 
     def _emit(self, ended: Import, around: Event | None) -> None:
         event = self._engine.open(

@@ -68,7 +68,7 @@ class LimitFollowers:
     def __init__(self, engine: Engine, ports: Ports, ids: EngineIds) -> None:
         self._notes = Notes(engine, ports)
         self._ids = ids
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
         self._all: list[_Limited] = []
 
     def make(self, followed: Followed, module: Any) -> Follower | None:

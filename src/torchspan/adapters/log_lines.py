@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.forks import renewed
+from torchspan._base import forks, reading
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key
@@ -52,14 +50,13 @@ class LoggerFollower:
         self._redact = redact
         self._patches = patches
         self._followed: list[type] = []
-        self._lock = renewed(self, "_lock", threading.RLock)
 
     def follow(self, builder: Any) -> None:
         """Follow the logger of a builder, from now on and until the patches are undone."""
         holder = _holder(type(attribute(builder, "logger")))
-        if holder is None or any(followed is holder for followed in self._followed):
+        if holder is None:
             return
-        with self._lock:
+        with forks.SWITCHING:
             if any(followed is holder for followed in self._followed) or len(self._followed) >= CLASSES_LIMIT:
                 return
             self._followed.append(holder)

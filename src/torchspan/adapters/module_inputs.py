@@ -17,6 +17,7 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base import reading
+from torchspan._base.by_identity import ByIdentity
 from torchspan._base.forks import renewed
 from torchspan._base.logs import Log
 from torchspan.adapters.machinery.ports import Notes, Ports
@@ -92,9 +93,10 @@ class ModuleInputs:
         self._make = make
         self._notes = Notes(engine, ports)
         self._sizes = _Sizes()
-        self._lock = renewed(self, "_lock", threading.RLock)
-        self._all: dict[int, _Following] = {}
-        self._ended: list[_Following] = []
+        self._lock = renewed(threading.RLock())
+        self._of: ByIdentity[_Following] = ByIdentity()
+        self._all: list[_Following] = []
+        """Those of modules that are gone, too, until they have been read."""
         self._classes: list[WatchedClass] = []
         self._refused: set[str] = set()
         self._is_full = False
@@ -144,32 +146,25 @@ class ModuleInputs:
         if not self._engine.active:
             return
         with self._lock:
-            present = self._all.get(id(module))
-            if present is not None and present.followed.module() is module:
+            if self._of.get(module) is not None:
                 return
-            if len(self._all) >= MODULES_LIMIT:
+            if len(self._of) >= MODULES_LIMIT:
                 self._warn_once()
                 return
-            followed = Followed(weakref.ref(module, self._forgetting(id(module))), semconv.identifier(name), signature)
+            followed = Followed(weakref.ref(module), semconv.identifier(name), signature)
             events = _ModuleEvents(followed, self._notes)
             followers: list[Follower] = [events, _ModuleSizes(followed, self._sizes)]
             calls = self._engine.guard.call("following the calls of a module", self._make, followed, module)
             followers += [] if calls is None else [calls]
             traffic = Traffic(signature, self._every, followers)
-            self._all[id(module)] = _Following(
-                followed, traffic, CallHook(module, traffic.begin, comes_first=comes_first)
-            )
+            following = _Following(followed, traffic, CallHook(module, traffic.begin, comes_first=comes_first))
+            self._of[module] = following
+            if len(self._all) >= 2 * MODULES_LIMIT:
+                self._all = self._living()
+            self._all.append(following)
 
-    def _forgetting(self, key: int) -> Callable[[Any], None]:
-        reference = weakref.ref(self)
-
-        def forget(_gone: Any) -> None:
-            inputs = reference()
-            following = None if inputs is None else inputs._all.pop(key, None)
-            if inputs is not None and following is not None and len(inputs._ended) < MODULES_LIMIT:
-                inputs._ended.append(following)
-
-        return forget
+    def _living(self) -> list[_Following]:
+        return [following for following in self._all if following.followed.module() is not None]
 
     def _warn_once(self) -> None:
         if not self._is_full:
@@ -183,8 +178,8 @@ class ModuleInputs:
     def measurements(self) -> Iterator[Measurement]:
         """What has been gathered since the last time."""
         with self._lock:
-            ended, self._ended = self._ended, []
-            for calls in (*self._all.values(), *ended):
+            followed, self._all = self._all, self._living()
+            for calls in followed:
                 yield from calls.new_calls()
             yield from self._sizes.taken()
 
@@ -195,7 +190,7 @@ class ModuleInputs:
                 logger.warning("TORCHSPAN_INPUTS: no call of %s was followed: %s.", watched.path, watched.problem)
             watched.close()
         with self._lock:
-            following = list(self._all.values())
+            following = self._living()
         for calls in following:
             calls.hook.detach()
 
@@ -261,7 +256,7 @@ class _Sizes:
     """Sizes of dimensions in sampled calls, held until a reader collects."""
 
     def __init__(self) -> None:
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
         self._dimensions: dict[tuple[str, str, int], dict[str, Any]] = {}
         self._held: Counter[_Size] = Counter()
 

@@ -7,18 +7,16 @@ completes the event of the run. Nothing here waits for the device.
 
 from __future__ import annotations
 
-import os
 import queue
 import sys
 import threading
 import time
-import weakref
 from typing import Any
 
 from torchspan import phase, semconv
 from torchspan._base.background import Background, Wake
-from torchspan._base.exits import at_exit
-from torchspan._base.forks import renewed
+from torchspan._base.exits import AT_EXIT
+from torchspan._base.forks import in_each_child, renewed
 from torchspan._base.reading import entries
 from torchspan.device import _driver
 from torchspan.engine import Deferral, Engine, Event, Listener, ObservedRun
@@ -49,17 +47,6 @@ _UNKNOWN, _HOST = -1, -2
 _DURATIONS = {phase.EXECUTE: semconv.EXECUTE_GPU_DURATION, phase.RUN_GRAPH: semconv.RUN_GRAPH_GPU_DURATION}
 
 
-_LIVING: weakref.WeakSet[DeviceTimes] = weakref.WeakSet()
-
-
-def _flush_all() -> None:
-    for times in list(_LIVING):
-        times.flush()
-
-
-at_exit(_flush_all)
-
-
 class _Pair:
     """Two CUDA events for each device: CUDA records an event on the device of its first record alone."""
 
@@ -82,16 +69,15 @@ class _TimedRun:
         key: The attribute for the time.
         deferral: Completes the event of the run.
         ended_s: The `time.monotonic` of its end on the host.
-        pid: The process. A forked child completes no runs of its parent.
     """
 
-    __slots__ = ("deferral", "end", "ended_s", "key", "pair", "pid", "start", "stream")
+    __slots__ = ("deferral", "end", "ended_s", "key", "pair", "start", "stream")
 
     deferral: Deferral
     ended_s: float
 
     def __init__(self, pair: _Pair, stream: Any, cuda: Any, key: str) -> None:
-        self.pair, self.stream, self.key, self.pid = pair, stream, key, os.getpid()
+        self.pair, self.stream, self.key = pair, stream, key
         self.start, self.end = pair.of(stream.device_index, cuda)
 
 
@@ -114,11 +100,16 @@ class DeviceTimes(Listener):
         self._pairs = [_Pair() for _ in range(PAIRS)]
         self._launched: dict[int, _TimedRun] = {}
         self._thread = Background(NAME, self._drain)
-        self._polling = 0
-        """The process whose thread looks for finished runs without being woken."""
-        self._all_complete = renewed(self, "_all_complete", threading.Event)
+        self._is_polling = False
+        """Whether the thread looks for finished runs without being woken."""
+        self._all_complete = renewed(threading.Event())
         engine.at_stop(self.stop)
-        _LIVING.add(self)
+        in_each_child(self._forget)
+        AT_EXIT.add(self.flush)
+
+    def _forget(self) -> None:
+        """A forked child completes no runs of its parent."""
+        self._launched, self._is_polling = {}, False
 
     # --- on the thread of the run ---------------------------------------------------------------------------------
     def open(self, event: Event) -> _TimedRun | None:
@@ -171,7 +162,7 @@ class DeviceTimes(Listener):
             return
         timed.deferral, timed.ended_s = self._engine.defer(event), time.monotonic()
         self._launched[id(timed)] = timed
-        if self._polling != timed.pid and not self._thread.wake():
+        if not self._is_polling and not self._thread.wake():
             self._complete(timed, _missing(MissingGpuTime.RUNNING))
 
     @staticmethod
@@ -184,24 +175,23 @@ class DeviceTimes(Listener):
 
     # --- on torchspan's thread ------------------------------------------------------------------------------------
     def _drain(self, wake: Wake) -> None:
-        pid, pause_s = os.getpid(), SHORTEST_S
+        pause_s = SHORTEST_S
         may_ask = _driver.set_thread_local_capture()
         is_wanted = True
         try:
             while is_wanted:
                 # Runs that follow each other do not wake the thread one by one: it looks a few times more before it sleeps.
-                self._polling = 0  # first: a run that comes after the next line has looked wakes the thread
-                if self._launched or pause_s < LONGEST_S:
-                    self._polling = pid
+                self._is_polling = False  # first: a run that comes after the next line has looked wakes the thread
+                self._is_polling = bool(self._launched) or pause_s < LONGEST_S
                 try:
-                    is_wanted = wake.get(timeout=pause_s if self._polling else None)
+                    is_wanted = wake.get(timeout=pause_s if self._is_polling else None)
                     pause_s = SHORTEST_S
                 except queue.Empty:
                     pause_s = SHORTEST_S if self._look(may_ask=may_ask) else min(pause_s * 2, LONGEST_S)
                     if not self._launched:
                         self._all_complete.set()
         finally:  # if this fails, the next run wakes the thread
-            self._polling = 0
+            self._is_polling = False
         self._complete_all()
 
     def _look(self, *, may_ask: bool) -> bool:
@@ -234,8 +224,7 @@ class DeviceTimes(Listener):
 
     def _complete_all(self) -> None:
         for timed in list(self._launched.values()):
-            if timed.pid == os.getpid():
-                self._complete(timed, _missing(MissingGpuTime.RUNNING))
+            self._complete(timed, _missing(MissingGpuTime.RUNNING))
 
     # --- on any thread --------------------------------------------------------------------------------------------
     def flush(self) -> None:

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
+from torchspan._base.forks import in_each_child
 from torchspan.engine.event import Event
 from torchspan.engine.listener import Listener
 from torchspan.phase import PHASES, Phase
@@ -26,29 +26,29 @@ class ActiveWork(Listener):
     """
 
     def __init__(self, phases: Iterable[Phase] = LONG, name: str = "long work") -> None:
-        self._open_by_process: dict[int, dict[int, Event]] = {}
+        self._open: dict[int, Event] = {}
         self.has_begun = False
         """Whether such work has begun in this process, or in its parent before a fork."""
         self.name = f"keeping track of {name}"
         self.phases = frozenset(phases)
+        in_each_child(self._forget)
+
+    def _forget(self) -> None:
+        self._open = {}
 
     def events(self) -> list[Event]:
         """Return the events that are open now, in the order of their starts."""
-        return [event for event in list(self._here().values()) if event.is_open]
+        return [event for event in list(self._open.values()) if event.is_open]
 
     def __len__(self) -> int:
         return len(self.events())
 
     def __contains__(self, event: Event) -> bool:
-        return event.is_open and id(event) in self._here()
-
-    def _here(self) -> dict[int, Event]:
-        # One dictionary for each process, made by one atomic step: a lock might be held by another thread during a fork.
-        return self._open_by_process.setdefault(os.getpid(), {})
+        return event.is_open and id(event) in self._open
 
     def open(self, event: Event) -> bool:
         """See `Listener`. Returns whether the event is an outermost one."""
-        open_ = self._here()
+        open_ = self._open
         outer = event.parent
         while outer is not None:
             if id(outer) in open_:
@@ -61,4 +61,4 @@ class ActiveWork(Listener):
     def close(self, event: Event, token: bool) -> None:
         """See `Listener`."""
         if token:
-            self._here().pop(id(event), None)
+            self._open.pop(id(event), None)

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from torchspan._base.forks import in_each_child
 from torchspan.engine.event import Event
 
 if TYPE_CHECKING:
@@ -49,11 +49,15 @@ class Waiting:
 
     def __init__(self, complete: Callable[[Event], None]) -> None:
         self._complete = complete
-        self._by_process: dict[int, dict[int, Event]] = {}
+        self._waiting: dict[int, Event] = {}
+        in_each_child(self._forget)
+
+    def _forget(self) -> None:
+        self._waiting = {}
 
     def add(self, event: Event) -> None:
         """Have `event` wait from now on."""
-        waiting = self._here()
+        waiting = self._waiting
         waiting[id(event)] = event
         if len(waiting) > LIMIT:
             oldest = next(iter(list(waiting.values())), None)
@@ -62,13 +66,10 @@ class Waiting:
 
     def remove(self, event: Event) -> bool:
         """Remove `event`. Returns whether it was waiting."""
-        return self._here().pop(id(event), None) is not None
+        return self._waiting.pop(id(event), None) is not None
 
     def flush(self) -> None:
         """Complete all events that wait, without further facts."""
-        for event in list(self._here().values()):
+        for event in list(self._waiting.values()):
             if self.remove(event):
                 self._complete(event)
-
-    def _here(self) -> dict[int, Event]:
-        return self._by_process.setdefault(os.getpid(), {})

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from typing import NamedTuple
 
-from torchspan._base.forks import renewed
+from torchspan._base.forks import ThisProcess
 from torchspan.phase import Phase
 
 try:
@@ -43,24 +42,20 @@ class ProcessorClock:
     __slots__ = ("_process", "_process_ns", "_thread_id", "_thread_ns")
 
     def __init__(self, phase: Phase) -> None:
-        self._thread_id, self._process = threading.get_ident(), _process
+        self._thread_id, self._process = threading.get_ident(), ThisProcess.generation
         self._process_ns = _process_ns() if phase.is_long else None
         self._thread_ns = time.thread_time_ns()
 
     def elapsed(self) -> ProcessorTime:
         """The time since then. Nothing in another process: a forked child has clocks of its own."""
         thread_ns = time.thread_time_ns()
-        if self._process is not _process:
+        if self._process != ThisProcess.generation:
             return UNMEASURED
         is_same = threading.get_ident() == self._thread_id
         return ProcessorTime(
             (thread_ns - self._thread_ns) / 1e9 if is_same else None,
             None if self._process_ns is None else (_process_ns() - self._process_ns) / 1e9,
         )
-
-
-_process = renewed(sys.modules[__name__], "_process", object)
-"""Another object in each forked child. Asking for the number of the process would cost as much as reading a clock."""
 
 
 def _process_ns() -> int:

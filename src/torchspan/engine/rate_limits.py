@@ -6,20 +6,17 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-import weakref
 from collections import OrderedDict
 from collections.abc import Hashable
-from functools import partial
 from typing import Any
+
+from torchspan._base.by_identity import ByIdentity
 
 PER_SECOND = 10
 """Events a second and object, unless another number is given."""
 
 PER_TRACE = 50
 """Events a trace."""
-
-UNREFERABLE_LIMIT = 1_000
-"""Objects without weak references that have windows. Beyond that, the windows of all of them begin at zero."""
 
 REMEMBERED = 1024
 """Traces whose events are counted. The one that has had no event for the longest time is forgotten."""
@@ -28,18 +25,18 @@ REMEMBERED = 1024
 class _Window:
     """One second of one object: its beginning, in seconds of `time.perf_counter`, and the events in it."""
 
-    __slots__ = ("began_s", "count", "owner")
+    __slots__ = ("began_s", "count")
 
-    def __init__(self, owner: Any) -> None:
+    def __init__(self) -> None:
         self.began_s = -math.inf
         self.count = 0
-        self.owner = owner
 
 
 class RateLimits:
     """Counts events by object and by trace. If threads race, each may exceed a limit by one event.
 
-    An object is known by its identity for as long as it lives, so that a new object at the same address starts from zero.
+    An object is known by its identity for as long as it lives, so that a new object at the same address starts from zero. Objects
+    without weak references have the limit together.
 
     Args:
         per_second: Events a second and object. None: any number. Less than 1 means one event in 1/per_second seconds.
@@ -47,8 +44,8 @@ class RateLimits:
 
     def __init__(self, per_second: float | None = PER_SECOND) -> None:
         self.per_second = per_second
-        self._windows: dict[int, _Window] = {}
-        self._unreferable: dict[int, _Window] = {}
+        self._windows: ByIdentity[_Window] = ByIdentity()
+        self._shared = _Window()
         self._traces: OrderedDict[Hashable, int] = OrderedDict()
 
     def refused_until(self, thing: Any, trace: Hashable | None) -> float | None:
@@ -82,14 +79,10 @@ class RateLimits:
         return None
 
     def _window(self, thing: Any) -> _Window:
-        key = id(thing)
-        window = self._windows.get(key) or self._unreferable.get(key)
+        window = self._windows.get(thing)
         if window is not None:
             return window
         try:
-            owner: Any = weakref.ref(thing, partial(self._windows.pop, key))  # the reference is the default
-        except TypeError:  # no weak references: a later object at its address may be mistaken for it
-            if len(self._unreferable) >= UNREFERABLE_LIMIT:
-                self._unreferable.clear()
-            return self._unreferable.setdefault(key, _Window(None))
-        return self._windows.setdefault(key, _Window(owner))
+            return self._windows.setdefault(thing, _Window())
+        except TypeError:
+            return self._shared

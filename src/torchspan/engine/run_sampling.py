@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from torchspan._base.forks import in_each_child
 from torchspan._sampling.rules import SamplingRules
 from torchspan.engine.rate_limits import RateLimits
 from torchspan.engine.runs import FOR_ITSELF, PASS, Around, Decision, Pick, Surroundings, Verdict
-from torchspan.subscribers.sampling import renew_after_fork
 
 BURST_S = 1.0
 """If no run came, a target allows its unused runs later: those of this many seconds."""
@@ -107,7 +107,7 @@ class RunSampling:
         self.target: TargetRate | None = None
         self.roots: Roots | None = None
         """Picks runs outside everything. None: no run is picked."""
-        renew_after_fork(self)
+        in_each_child(self.renew)
 
     def use(self, rules: SamplingRules | None) -> None:
         """A provider is in use from now on.

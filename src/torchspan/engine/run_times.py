@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from torchspan._base.errors import Guard
+from torchspan._base.forks import in_each_child
 from torchspan.engine.event import Event
 from torchspan.engine.listener import Listener
 from torchspan.phase import EXECUTE, RUNS
-from torchspan.subscribers.sampling import renew_after_fork
 
 RunTime = tuple[float, type[BaseException]]
 """Seconds, and the class of the exception that ended the run."""
@@ -50,7 +50,7 @@ class RunTimes:
         self._is_totalled = False
         self._watchers: list[Callable[[], None]] = []
         self.renew()
-        renew_after_fork(self)
+        in_each_child(self.renew)
 
     def renew(self) -> None:
         """Begin without durations, as a forked child does. The thread that held the lock is the parent's."""
@@ -148,7 +148,7 @@ class RunTotals(Listener):
         for durations in self._times:
             durations.total()
         self.renew()
-        renew_after_fork(self)
+        in_each_child(self.renew)
 
     def renew(self) -> None:
         """Begin at zero, as a forked child does."""

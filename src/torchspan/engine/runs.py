@@ -7,15 +7,14 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Hashable
 from enum import Enum, auto
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from torchspan._base.by_identity import ByIdentity
 from torchspan.engine.event import Event
-from torchspan.engine.rate_limits import UNREFERABLE_LIMIT, RateLimits
+from torchspan.engine.rate_limits import RateLimits
 from torchspan.engine.run_tally import RunTally
 from torchspan.phase import Phase
 
@@ -204,17 +203,13 @@ class FreshObjects:
     """
 
     def __init__(self) -> None:
-        self.waiting: dict[int, Any] = {}
+        self._objects: ByIdentity[bool] = ByIdentity()
+        self.waiting = self._objects.held
 
     def add(self, runner: Any) -> None:
-        """`runner` has just been made. Its next run is its first."""
-        key = id(runner)
-        try:
-            self.waiting[key] = weakref.ref(runner, partial(self.waiting.pop, key))  # the reference is the default
-        except TypeError:  # no weak references: if it never runs, a later object at its address may be mistaken for it
-            if len(self.waiting) < UNREFERABLE_LIMIT:
-                self.waiting[key] = None
+        """`runner` has just been made. Its next run is its first. An object without weak references is not remembered."""
+        self._objects[runner] = True
 
     def take(self, runner: Any) -> bool:
         """Whether this is the first run of `runner` since it was made. The next call returns False."""
-        return self.waiting.pop(id(runner), self) is not self  # one step: two threads may run it at once
+        return self._objects.pop(runner) is not None

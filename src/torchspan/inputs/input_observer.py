@@ -66,7 +66,7 @@ class InputObserver:
                     f"value_if_missing has names (str) and positions (int) of arguments as keys, not {key!r}"
                 )
         self.value_if_missing: dict[str | int, Any] = dict(value_if_missing or {})
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
         self._observed: Live | Elsewhere | None = None
         self._removed: frozenset[str] = frozenset()
 

@@ -2,10 +2,9 @@
 """Propagates OpenTelemetry's context where Python does not: into threads, work items of pools, and processes.
 
 General layout: `_context` is the context as the other side sees it, and the carrier with which `torchspan._context.threads`
-propagates it into threads and pools of threads. For the rest, `ROWS` lists the names of the standard library that are replaced.
-`_carrier` is the context's form as text. `_pools`, `_processes` and `_environment` propagate it, and `_start_up` reads the
-context that this process was started with. The folder's other files are loaded when there is a context to propagate. Most processes
-that `opentelemetry-instrument` starts have none.
+propagates it into threads and pools. `_carrier` is the context's form as text, in which `_pools`, `_processes` and `_environment`
+propagate it, and `_start_up` reads the context that this process was started with. The folder's other files are loaded when there
+is a context to propagate. Most processes that `opentelemetry-instrument` starts have none.
 
 Only OpenTelemetry's context is propagated, and no other context variable: the program's own variables must not depend on
 whether the program is traced.
@@ -13,7 +12,6 @@ whether the program is traced.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -29,28 +27,14 @@ from torchspan._base.forks import uncut
 from torchspan._base.import_hooks import Undo, when_imported
 from torchspan._base.patching import Function, Patches
 from torchspan._context import threads
-from torchspan.propagation._context import CONSEQUENCE, CurrentContext
+from torchspan.propagation._context import CONSEQUENCE, CurrentContext, StartContext
 
 if TYPE_CHECKING:
     from torchspan.propagation._below_run import BelowRun
 
 __all__ = ["install"]
 
-# Plain tuples: a class for them would take longer to load than everything else here.
-ROWS: tuple[tuple[str, str | None, str, str], ...] = (
-    ("concurrent.futures.process", "ProcessPoolExecutor", "submit", "_pools:item"),
-    ("multiprocessing.pool", "Pool", "apply_async", "_pools:item"),
-    ("multiprocessing.pool", "Pool", "_map_async", "_pools:item"),
-    ("multiprocessing.pool", "Pool", "imap", "_pools:item"),
-    ("multiprocessing.pool", "Pool", "imap_unordered", "_pools:item"),
-    # Inductor's compile workers: started below the first compilation, and kept for all.
-    ("torch._inductor.compile_worker.subproc_pool", "SubprocPool", "__init__", "_pools:workers"),
-    ("subprocess", "Popen", "__init__", "_environment:popen"),
-    # Server instrumentations (ASGI, WSGI, …) call this function for each request, and import it from this module.
-    ("opentelemetry.instrumentation.utils", None, "_start_internal_or_server_span", "_start_up:serving"),
-)
-"""Names that are replaced: the module, the class in it or None, the name, and what replaces it: `module:function` in this
-folder, taking `(boundary, original)`."""
+_INSTRUMENTATIONS = "opentelemetry.instrumentation"
 
 
 def install(
@@ -82,20 +66,17 @@ def install(
     def processes(module: ModuleType) -> Undo:
         from torchspan.propagation import _processes
 
-        return _processes.install(boundary, module, resume, exports, carries, as_parent=as_parent, run=run)
+        return _processes.Processes(boundary, resume, exports, carries, as_parent, run).install(module)
 
     try:
-        threads.add(carrier)  # first, so that its replacements of pools' methods lie below those made here
+        threads.add(carrier)
         is_alone = run is not None and run.is_alone
         if not is_alone and not {"TRACEPARENT", "BAGGAGE", "OTEL_PROPAGATORS"}.isdisjoint(os.environ):
             from torchspan.propagation import _start_up
 
             undo.append(_start_up.install(boundary, as_parent=as_parent))
-        for module, holder, name, make in ROWS:
-            undo.append(_when_imported(boundary, module, partial(_replace, boundary, carries, holder, name, make)))
-        if run is not None:
-            below = partial(_replace_popen, boundary, run)
-            undo.append(_when_imported(boundary, "subprocess", below))
+        undo.append(_when_imported(boundary, "subprocess", partial(_replace_popen, boundary, carries, run)))
+        undo.append(_when_imported(boundary, f"{_INSTRUMENTATIONS}.utils", partial(_replace_serving, boundary)))
         undo.append(_when_imported(boundary, "multiprocessing.process", processes))
     except BaseException:
         stop()
@@ -103,17 +84,31 @@ def install(
     return stop
 
 
-def _replace_popen(boundary: ErrorBoundary, run: BelowRun, module: ModuleType) -> Undo:
+def _when_imported(boundary: ErrorBoundary, name: str, install_in: Callable[[ModuleType], Undo]) -> Undo:
+    def arrived(_late: bool) -> Undo:
+        return boundary.attempt(install_in, sys.modules[name]) or _nothing
+
+    return when_imported(name, arrived)
+
+
+def _replace_popen(
+    boundary: ErrorBoundary, carries: Callable[[], bool], run: BelowRun | None, module: ModuleType
+) -> Undo:
+    """The replacement is loaded when a program is started in a context."""
+
     def popen(original: Function) -> Function:
         def start(*args: Any, **kwargs: Any) -> None:
-            in_context = boundary.attempt(load) if boundary.is_open and context_api.get_current() else None
-            (in_context or original)(*args, **kwargs)
+            replacement = boundary.attempt(load)
+            (original if replacement is None else replacement)(*args, **kwargs)
 
-        def load() -> Function:
+        def load() -> Any:
+            if not context_api.get_current() or (run is None and not carries()):
+                return None
             with uncut():
-                from torchspan.propagation import _below_run
+                from torchspan.propagation import _environment
 
-            return _below_run.popen(boundary, run, original)
+            boundaries.keep_apart()
+            return _environment.popen(boundary, carries, run, original)
 
         return start
 
@@ -122,57 +117,28 @@ def _replace_popen(boundary: ErrorBoundary, run: BelowRun, module: ModuleType) -
     return patches.undo
 
 
-def _replace(
-    boundary: ErrorBoundary,
-    carries: Callable[[], bool],
-    holder: str | None,
-    name: str,
-    make: str,
-    module: ModuleType,
-) -> Undo:
-    patches = Patches(module.__name__.rpartition(".")[0])
-    replacement = partial(_loaded_when_needed, boundary, carries, make)
-    try:
-        if holder is not None:
-            patches.replace_shared(getattr(module, holder), name, replacement)
-        elif (original := getattr(module, name, None)) is not None:
-            patches.replace_functions([(original, wraps(original)(replacement(original)))])
-    except BaseException:
-        patches.undo()
-        raise
+def _replace_serving(boundary: ErrorBoundary, module: Any) -> Undo:
+    """A process that begins to serve requests is a long-lived worker. From then on the span of its start is not a parent.
+
+    Below a current span, server instrumentations (ASGI, WSGI, …) treat a request as internal work, and do not read its headers. They
+    call this function for each request, and import it from this module.
+    """
+
+    def start_span(*args: Any, **kwargs: Any) -> Any:
+        boundary.attempt(_begin_to_serve)
+        return original(*args, **kwargs)
+
+    patches = Patches(_INSTRUMENTATIONS)
+    original: Any = getattr(module, "_start_internal_or_server_span", None)
+    if original is not None:
+        patches.replace_functions([(original, wraps(original)(start_span))])
     return patches.undo
 
 
-def _loaded_when_needed(
-    boundary: ErrorBoundary, carries: Callable[[], bool], make: str, original: Function
-) -> Function:
-    """The replacement of `original`. `make` and its file are loaded at the first call that has a context."""
-    replacement: Function | None = None
-
-    def load() -> Function:
-        file, _, function = make.partition(":")
-        with uncut():
-            module = importlib.import_module(f"{__name__}.{file}")
-        value: Function = getattr(module, function)(boundary, original)
-        boundaries.keep_apart()
-        return value
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        nonlocal replacement
-        if not boundary.is_open or not boundary.attempt(context_api.get_current) or not boundary.attempt(carries):
-            return original(*args, **kwargs)
-        if replacement is None:
-            replacement = boundary.attempt(load) or original
-        return replacement(*args, **kwargs)
-
-    return call
-
-
-def _when_imported(boundary: ErrorBoundary, name: str, install_in: Callable[[ModuleType], Undo]) -> Undo:
-    def arrived(_late: bool) -> Undo:
-        return boundary.attempt(install_in, sys.modules[name]) or _nothing
-
-    return when_imported(name, arrived)
+def _begin_to_serve() -> None:
+    context = context_api.get_current()
+    if isinstance(context, StartContext):
+        context.end()
 
 
 def _always() -> bool:

@@ -6,17 +6,14 @@ It is the parent of roots in `run`'s own provider in the child. A provider that 
 
 from __future__ import annotations
 
-import os
 from typing import Any, Protocol
 
 from opentelemetry import trace
 from opentelemetry.trace import SpanContext
 
-from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.exits import Patience
-from torchspan._base.patching import Function
 from torchspan.environment_variables import TORCHSPAN_RUN
-from torchspan.propagation._environment import key_of, own_environment, with_environment
+from torchspan.propagation._environment import copied
 
 
 class BelowRun(Protocol):
@@ -41,27 +38,16 @@ class BelowRun(Protocol):
         """Write the report as it is now."""
 
 
-def popen(boundary: ErrorBoundary, run: BelowRun, original: Function) -> Function:
-    """The replacement of `subprocess.Popen.__init__`."""
-    return with_environment(
-        original,
-        lambda environment: boundary.attempt(of_child, environment, run) if boundary.is_open else None,
-    )
-
-
-def of_child(wrapped: Any, run: BelowRun) -> dict[Any, Any] | None:
+def of_child(passed: Any, run: BelowRun) -> dict[Any, Any] | None:
     """The environment for a child that is started in the current span; None to leave it unchanged.
 
     Args:
-        wrapped: What the program passed: a mapping or pairs, or None for a copy of this process's environment.
+        passed: What the program passed: a mapping, or None for a copy of this process's environment.
     """
     context = trace.get_current_span().get_span_context()
     if not context.is_valid:
         return None
-    environment = dict(own_environment() if wrapped is None else wrapped)
-    name = key_of(environment, TORCHSPAN_RUN)
-    if name is None:  # the program starts the child outside of the run
+    environment = copied(passed)
+    if TORCHSPAN_RUN not in environment:  # the program starts the child outside of the run
         return None
-    text = run.text_for_child(context)
-    environment[name] = text if isinstance(name, str) else os.fsencode(text)
-    return environment
+    return {**environment, TORCHSPAN_RUN: run.text_for_child(context)}

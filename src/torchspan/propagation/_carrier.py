@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.propagators.textmap import Getter, Setter
+from opentelemetry.propagators.textmap import Getter
 
 from torchspan._base import reading
 from torchspan._base.boundaries import ErrorBoundary
@@ -44,8 +45,10 @@ def pack(context: Context) -> dict[str, str]:
     """
     from opentelemetry import propagate
 
-    carrier: dict[str, str] = {}
-    propagate.inject(carrier, context, setter=_VariableSetter())
+    written: dict[str, str] = {}
+    propagate.inject(written, context)
+    fitting = ((_variable(key), value) for key, value in written.items() if type(key) is str and key and _fits(value))
+    carrier = dict(islice(fitting, VALUES_LIMIT))
     if carrier and is_owned(trace.get_current_span(context).get_span_context()):
         carrier[OWNED] = "1"
     return carrier
@@ -84,12 +87,6 @@ def _fits(value: Any) -> bool:
 def _variable(key: str) -> str:
     name = re.sub(r"[^A-Za-z0-9]", "_", key).upper()
     return f"_{name}" if name[:1].isdigit() else name
-
-
-class _VariableSetter(Setter[MutableMapping[str, str]]):
-    def set(self, carrier: MutableMapping[str, str], key: str, value: str) -> None:
-        if type(key) is str and key and _fits(value) and len(carrier) < VALUES_LIMIT:
-            carrier[_variable(key)] = value
 
 
 class _VariableGetter(Getter[Mapping[str, str]]):

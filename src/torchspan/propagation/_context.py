@@ -13,7 +13,10 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext
 
-from torchspan._context.threads import ContextCarrier, Inside
+from torchspan._base import boundaries
+from torchspan._base.forks import uncut
+from torchspan._base.patching import Function
+from torchspan._context.threads import ContextCarrier
 from torchspan._sampling import STARTED_BY
 
 # --- OpenTelemetry's current context in threads and pools -----------------------------------------------------------
@@ -43,6 +46,17 @@ class CurrentContext(ContextCarrier):
         """The context with its span: work items are bounded."""
         return (context_api.get_current() or None) if self._carries() else None
 
+    def for_process(self, function: Function) -> Function | None:
+        """The function with the context as text."""
+        context = self.for_item()
+        if context is None:
+            return None
+        with uncut():
+            from torchspan.propagation import _carrier, _pools
+
+        boundaries.keep_apart()
+        return _pools.ItemPayload(function, _carrier.pack(context))
+
     def enter(self, value: Context) -> Token[Context]:
         """Attach it."""
         return context_api.attach(value)
@@ -50,19 +64,6 @@ class CurrentContext(ContextCarrier):
     def leave(self, before: Token[Context]) -> None:
         """Detach it."""
         context_api.detach(before)
-
-
-_ATTACHED = CurrentContext()
-
-
-def inside(context: Context) -> Inside:
-    """Make `context` the current one, until the result's `leave`."""
-    return Inside([(_ATTACHED, context)])
-
-
-def outside() -> Inside:
-    """Make the current context empty, until the result's `leave`. Long-lived workers are started in it."""
-    return inside(CurrentContext.outside)
 
 
 # ------------------------------------------------------------------------------------------------------------------
@@ -77,13 +78,14 @@ class StartContext(Context):
     no worker keeps a span alive. The ids of the span stay under `STARTED_BY`, and torchspan's spans then link to them.
 
     Args:
-        entries: The other entries.
+        context: The other entries, and perhaps the span.
         started_by: The ids of the span.
         find: Returns the span while it is open, otherwise None.
     """
 
-    def __init__(self, entries: dict[str, object], started_by: SpanContext, find: Callable[[], Span | None]) -> None:
-        super().__init__({**entries, STARTED_BY: started_by})
+    def __init__(self, context: Context, started_by: SpanContext, find: Callable[[], Span | None]) -> None:
+        super().__init__({**context, STARTED_BY: started_by})
+        dict.pop(self, _SPAN_KEY, None)  # a context refuses changes; nothing has been derived from this one
         self._find = find
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -101,7 +103,7 @@ class StartContext(Context):
 
     def end(self) -> None:
         """Treat the span as ended, whether or not it has."""
-        self._find = _no_span
+        self._find = lambda: None
 
     def forget(self) -> None:
         """Treat the span as ended, and link to nothing."""
@@ -118,8 +120,7 @@ def at_start() -> Context | None:
     started_by = span.get_span_context()
     if not started_by.is_valid or started_by.is_remote:  # a remote span is two ids, and cannot be seen to end
         return context
-    entries = {key: value for key, value in context.items() if key != _SPAN_KEY}
-    return StartContext(entries, started_by, _while_open(span))
+    return StartContext(context, started_by, _while_open(span))
 
 
 def from_elsewhere(context: Context, is_over: Callable[[], bool]) -> Context | None:
@@ -131,8 +132,7 @@ def from_elsewhere(context: Context, is_over: Callable[[], bool]) -> Context | N
     span = trace.get_current_span(context)
     if not span.get_span_context().is_valid:
         return context or None
-    entries = {key: value for key, value in context.items() if key != _SPAN_KEY}
-    return StartContext(entries, span.get_span_context(), lambda: None if is_over() else span)
+    return StartContext(context, span.get_span_context(), lambda: None if is_over() else span)
 
 
 def _while_open(span: Span) -> Callable[[], Span | None]:
@@ -144,7 +144,3 @@ def _while_open(span: Span) -> Callable[[], Span | None]:
         return None if span is None or getattr(span, "end_time", None) is not None else span
 
     return find
-
-
-def _no_span() -> None:
-    pass

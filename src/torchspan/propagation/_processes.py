@@ -13,9 +13,9 @@ import mmap
 import os
 import pickle
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,100 +29,94 @@ from torchspan._base import reading
 from torchspan._base.boundaries import ErrorBoundary, failed
 from torchspan._base.by_identity import ByIdentity
 from torchspan._base.exits import NOT_TAKEN, Patience
-from torchspan._base.forks import renewed
+from torchspan._base.forks import in_each_child
 from torchspan._base.import_hooks import Undo
 from torchspan._base.logs import Log
 from torchspan._base.patching import Function, Patches
-from torchspan._base.thread_starts import start_thread
+from torchspan._base.thread_starts import has_ended_by, start_thread
 from torchspan._context.span_ends import SpanEnds
 from torchspan._files.opening import Descriptor, system
 from torchspan.propagation import _carrier
 from torchspan.propagation._context import from_elsewhere
 
-with contextlib.suppress(ImportError):  # Windows, which has no fork
-    from fcntl import ioctl
-    from termios import FIONREAD
 if TYPE_CHECKING:
     from torchspan.propagation._below_run import BelowRun
 
 # --- whether the span that started a process is over ----------------------------------------------------------------
-# It is over when the pipe has a byte, which no process reads. Forked processes inherit the pipe, and spawned ones receive the end for
-# reading. The byte is written when the span ends in the process that opened it, so that a long-lived worker gets no stale parent.
+# It is over when a file in memory has a byte. Forked processes inherit the file, and spawned ones receive it. The byte is written when
+# the span ends in the process that opened it, so that a long-lived worker gets no stale parent.
 logger = Log("torchspan")
 
-_NO_BYTES = b"\0" * 4
-"""What FIONREAD answers for an empty pipe."""
+_HANDING_OVER = ErrorBoundary("A started process does not learn of the end of the span in which it was started.")
 
 
 class Liveness:
-    """The pipe of one span, in the process that opened it and in those that were started in it.
+    """The file of one span, in the process that opened it and in those that were started in it.
 
     Args:
-        reads: The end that shows whether the span is over.
-        writes: The other one, in the process that opened the span and in its forks.
+        file: Its descriptor.
+        is_own: Whether this process has opened the span.
     """
 
-    def __init__(self, reads: int, writes: int | None = None) -> None:
-        self._reads = Descriptor(reads, None)
-        self._writes = None if writes is None else Descriptor(writes, None)
-        self._owner = system.getpid()
+    def __init__(self, file: int, *, is_own: bool = False) -> None:
+        self._file, self.is_own = Descriptor(file, None), is_own
 
     @classmethod
     def new(cls) -> Liveness:
-        """A new pipe. Raises OSError where no more descriptors are available."""
-        return cls(*system.pipe())
+        """A new file. Raises OSError where no more descriptors are available."""
+        return cls(os.memfd_create("torchspan"), is_own=True)
 
     def is_over(self) -> bool:
-        """Whether the span has ended; False if this process has closed the pipe."""
-        return self._reads.status() is not None and ioctl(self._reads.number, FIONREAD, _NO_BYTES) != _NO_BYTES
+        """Whether the span has ended; False if this process has closed the file."""
+        status = self._file.status()
+        return status is not None and status.st_size > 0
 
     def end(self) -> None:
         """Record that the span has ended. Does nothing in a fork, which has only a copy of the span."""
-        if self._writes is None or system.getpid() != self._owner:
-            return
-        # Without a reader, a program that does not ignore SIGPIPE would be ended.
-        if self._writes.status() is not None and self._reads.status() is not None:
-            system.write(self._writes.number, b"1")
+        if self.is_own and self._file.status() is not None:
+            system.write(self._file.number, b"1")
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return _handed_over, (_HANDING_OVER.attempt(self._handle),)
+
+    def _handle(self) -> Any:
+        """None where no process is being started: pickling would start a server for files."""
         from multiprocessing import context, reduction
 
-        try:
-            # Otherwise pickling would start a server for files.
-            if context.get_spawning_popen() is not None and self._reads.status() is not None:
-                return _handed_over, (reduction.DupFd(self._reads.number),)
-        except Exception:  # something else that starts processes; it must not fail because of this
-            logger.debug("A pipe could not be handed to a started process.", exc_info=True)
-        return _handed_over, (None,)
+        if context.get_spawning_popen() is None or self._file.status() is None:
+            return None
+        return reduction.DupFd(self._file.number)
 
     def __del__(self) -> None:
         with contextlib.suppress(OSError, AttributeError, TypeError):  # at the interpreter's end anything may be gone
             self.end()
-            self._reads.close()
-            if self._writes is not None:
-                self._writes.close()
+            self._file.close()
 
 
 class LivenessTable:
-    """The pipes of this process's open spans in which processes were started, one for each span."""
+    """The files of this process's open spans in which processes were started, one for each span."""
 
     def __init__(self, ends: SpanEnds) -> None:
         self._ends = ends
         self._of: ByIdentity[Liveness] = ByIdentity()
-        self._lock = renewed(self, "_lock", threading.RLock)
+        in_each_child(self._begin_in_child)
+
+    def _begin_in_child(self) -> None:
+        for _, liveness in list(self._of.held.values()):
+            liveness.is_own = False
 
     def of(self, span: Span) -> Liveness | None:
-        """The pipe of `span`; None for a span that does not record, because its end cannot be seen."""
-        if not span.is_recording() or not hasattr(os, "fork"):
+        """The file of `span`; None for a span that does not record, because its end cannot be seen, and where there are no such files."""
+        if not span.is_recording() or not hasattr(os, "memfd_create"):
             return None
-        with self._lock:  # of two pipes, only the last one would be known when the span ends
-            liveness = self._of.get(span)
-            if liveness is None:
-                liveness = self._of[span] = Liveness.new()
-                if not self._ends.watch(span, self._end):
-                    self._of.pop(span)
-                    return None
-            return liveness
+        liveness = self._of.get(span)
+        if liveness is None:
+            new = Liveness.new()
+            liveness = self._of.setdefault(span, new)  # of two threads, one makes it
+            if liveness is new and not self._ends.watch(span, self._end):
+                self._of.pop(span)
+                return None
+        return liveness
 
     def _end(self, span: Span) -> None:
         liveness = self._of.pop(span)
@@ -131,12 +125,9 @@ class LivenessTable:
 
 
 def _handed_over(handle: Any) -> Liveness | None:
-    """The same pipe in a started process; None if none was passed. The span then stays the parent."""
-    try:
-        return None if handle is None else Liveness(handle.detach())
-    except Exception:
-        logger.debug("A pipe could not be taken over from the starting process.", exc_info=True)
-        return None
+    """The same file in a started process; None if none was passed. The span then stays the parent."""
+    file = None if handle is None else _HANDING_OVER.attempt(handle.detach)
+    return None if file is None else Liveness(file)
 
 
 # ------------------------------------------------------------------------------------------------------------------
@@ -152,11 +143,13 @@ Export = Callable[[], object]
 _GAVE_UP = memoryview(mmap.mmap(-1, 8)).cast("d")
 """When an end last gave up waiting for exporters. Forked children share it."""
 _GAVE_UP[0] = -math.inf
-_SPAWNED: list[int] = []
-"""The id of this process if it was spawned. It runs exit handlers, as no other process of `multiprocessing` does."""
+_SPAWNED: list[bool] = []
+"""Not empty if this process was spawned. It runs exit handlers, as no other process of `multiprocessing` does."""
+in_each_child(_SPAWNED.clear)
 PATIENCE = Patience(EXPORT_LIMIT_S, partial(_GAVE_UP.__getitem__, 0), partial(_GAVE_UP.__setitem__, 0))
 
 
+@dataclass
 class ProcessPayload:
     """What a started process receives.
 
@@ -167,151 +160,130 @@ class ProcessPayload:
         as_parent: Whether the span in which the process is started is the parent of its roots.
     """
 
-    def __init__(self, carrier: dict[str, str], liveness: Liveness | None, resume: bytes, *, as_parent: bool) -> None:
-        self.carrier = carrier
-        self.liveness = liveness
-        self.resume = resume
-        self.as_parent = as_parent
+    carrier: dict[str, str]
+    liveness: Liveness | None
+    resume: bytes
+    as_parent: bool
 
-    def __reduce__(self) -> tuple[Callable[..., ProcessPayload], tuple[dict[str, str], Liveness | None, bytes, bool]]:
-        return _unpickled, (self.carrier, self.liveness, self.resume, self.as_parent)
+    def attach(self) -> None:
+        """Make the context in which the process was started the current one, for the process's whole life."""
+        context = from_elsewhere(_carrier.unpack(self.carrier), self._is_over)
+        if context is not None:
+            context_api.attach(context)
 
-    def context(self) -> Context | None:
-        """The context in which the process was started, as it sees it."""
-        liveness = self.liveness
-        return from_elsewhere(
-            _carrier.unpack(self.carrier),
-            lambda: not self.as_parent or (liveness is not None and liveness.is_over()),
-        )
+    def _is_over(self) -> bool:
+        return not self.as_parent or (self.liveness is not None and self.liveness.is_over())
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Runs in a spawned process, before its `_bootstrap`. torchspan is enabled from here on.
 
-def install(
-    boundary: ErrorBoundary,
-    process: ModuleType,
-    resume: Callable[[], None],
-    exports: Callable[[], Sequence[Export]],
-    carries: Callable[[], bool],
-    *,
-    as_parent: bool,
-    run: BelowRun | None,
-) -> Undo:
-    """Propagate into processes that are started as a `multiprocessing.process.BaseProcess`. See `torchspan.propagation.install`."""
-    patches, ends = Patches(), SpanEnds()
-    table = LivenessTable(ends)
-
-    def payload() -> ProcessPayload:
-        context = context_api.get_current() if carries() else Context()
-        liveness = boundary.attempt(table.of, trace.get_current_span(context))
-        return ProcessPayload(_carrier.pack(context), liveness, pickle.dumps(resume), as_parent=as_parent)
-
-    def undo() -> None:
-        patches.undo()
-        ends.close()
-
-    base = process.BaseProcess
-    try:
-        patches.replace_shared(base, "start", lambda original: _start(boundary, payload, original))
-        patches.replace_shared(base, "_bootstrap", lambda original: _bootstrap(boundary, exports, run, original))
-    except BaseException:
-        undo()
-        raise
-    return undo
-
-
-def _start(boundary: ErrorBoundary, payload: Callable[[], ProcessPayload], original: Function) -> Function:
-    def start(self: Any, *args: Any, **kwargs: Any) -> Any:
-        config: Any = boundary.attempt(pack, self)
+        The modules that the target needs are imported after this and before `_bootstrap`, so the context is attached here as well.
+        """
+        vars(self).update(state)
+        if "--multiprocessing-fork" in sys.orig_argv:
+            _SPAWNED[:] = [True]
         try:
-            return original(self, *args, **kwargs)
-        finally:
-            if config is not None:
-                config.pop(KEY, None)
+            pickle.loads(self.resume)()  # noqa: S301 - written by the process that started this one
+            self.attach()
+        except Exception:
+            failed("Failed to enable torchspan in a child process, which continues untraced.")
 
-    def pack(process: Any) -> Any:
+
+@dataclass
+class Processes:
+    """Propagates into processes that are started as a `multiprocessing.process.BaseProcess`. See `torchspan.propagation.install`."""
+
+    boundary: ErrorBoundary
+    resume: Callable[[], None]
+    exports: Callable[[], Sequence[Export]]
+    carries: Callable[[], bool]
+    as_parent: bool
+    run: BelowRun | None
+
+    def install(self, process: ModuleType) -> Undo:
+        """Propagate from now on. Returns the undo."""
+        patches, ends = Patches(), SpanEnds()
+
+        def undo() -> None:
+            patches.undo()
+            ends.close()
+
+        try:
+            patches.replace_shared(process.BaseProcess, "start", partial(self._start, LivenessTable(ends)))
+            patches.replace_shared(process.BaseProcess, "_bootstrap", self._bootstrap)
+        except BaseException:
+            undo()
+            raise
+        return undo
+
+    def _start(self, table: LivenessTable, original: Function) -> Function:
+        def start(process: Any, *args: Any, **kwargs: Any) -> Any:
+            config: Any = self.boundary.attempt(self._pack, table, process)
+            try:
+                return original(process, *args, **kwargs)
+            finally:
+                if config is not None:
+                    config.pop(KEY, None)
+
+        return start
+
+    def _pack(self, table: LivenessTable, process: Any) -> Any:
+        """Put into the configuration of the process what it receives. Returns the configuration; None if it was left unchanged."""
         config: Any = reading.instance_dict(process).get("_config")
         if type(config) is not dict or not _same_interpreter():
             return None
-        config[KEY] = payload()
+        context = context_api.get_current() if self.carries() else Context()
+        liveness = self.boundary.attempt(table.of, trace.get_current_span(context))
+        config[KEY] = ProcessPayload(_carrier.pack(context), liveness, pickle.dumps(self.resume), self.as_parent)
         return config
 
-    return start
+    def _bootstrap(self, original: Function) -> Function:
+        """The replacement of `_bootstrap`, which runs in the started process around everything that `multiprocessing` does there."""
+
+        def bootstrap(process: Any, *args: Any, **kwargs: Any) -> Any:
+            self.boundary.attempt(_arrive, process)
+            try:
+                return original(process, *args, **kwargs)
+            finally:
+                if not _SPAWNED:
+                    self.boundary.attempt(self._export_within_limit)
+
+        return bootstrap
+
+    def _export_within_limit(self) -> None:
+        """Export at the end of a process. `multiprocessing` ends forked processes without exit handlers, so nothing else would.
+
+        It runs in a thread, because an exporter without a collector may take minutes. If there is nothing to export, no thread is
+        started.
+        """
+        run, due = self.run, self.exports()
+        patience = PATIENCE if run is None else run.patience
+        deadline = time.monotonic() + patience.limit_s()
+
+        def export() -> None:
+            for process in due:
+                process()
+
+        thread = start_thread("torchspan export", export) if due else None
+        if run is not None:
+            run.end()  # meanwhile, its own exporters
+        if thread is not None and not has_ended_by(thread, deadline):
+            patience.gave_up()
+            say = logger.warning if run is None else run.fail
+            say(NOT_TAKEN)
+        if run is not None:
+            run.write_report()
+
+
+def _arrive(process: Any) -> None:
+    config = reading.instance_dict(process).get("_config")
+    payload = config.pop(KEY, None) if type(config) is dict else None
+    if type(payload) is ProcessPayload:
+        payload.attach()
 
 
 def _same_interpreter() -> bool:
     """Whether the child can unpickle what is pickled here: another interpreter may not have torchspan."""
     spawn = sys.modules.get("multiprocessing.spawn")
     executable = spawn.get_executable() if spawn is not None else None
-    if isinstance(executable, bytes):
-        executable = executable.decode(sys.getfilesystemencoding(), "surrogateescape")
-    return executable in (None, sys.executable)
-
-
-def _bootstrap(
-    boundary: ErrorBoundary, exports: Callable[[], Sequence[Export]], run: BelowRun | None, original: Function
-) -> Function:
-    """The replacement of `_bootstrap`, which runs in the started process around everything that `multiprocessing` does there."""
-
-    def arrive(self: Any) -> None:
-        config = reading.instance_dict(self).get("_config")
-        payload = config.pop(KEY, None) if type(config) is dict else None
-        if type(payload) is ProcessPayload:
-            _attach(payload)
-
-    def bootstrap(self: Any, *args: Any, **kwargs: Any) -> Any:
-        boundary.attempt(arrive, self)
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            if [os.getpid()] != _SPAWNED:
-                boundary.attempt(_export_within_limit, exports, run)
-
-    return bootstrap
-
-
-def _export_within_limit(exports: Callable[[], Sequence[Export]], run: BelowRun | None) -> None:
-    """Export at the end of a process. `multiprocessing` ends forked processes without exit handlers, so nothing else would.
-
-    It runs in a thread, because an exporter without a collector may take minutes. If there is nothing to export, no thread is started.
-    """
-    patience = PATIENCE if run is None else run.patience
-    deadline = time.monotonic() + patience.limit_s()
-    due = exports()
-
-    def export() -> None:
-        for process in due:
-            process()
-
-    thread = start_thread("torchspan export", export) if due else None
-    if run is not None:
-        run.end()  # meanwhile, its own exporters
-    if thread is not None:
-        thread.join(max(deadline - time.monotonic(), 0))
-        if thread.is_alive():
-            patience.gave_up()
-            say = logger.warning if run is None else run.fail
-            say(NOT_TAKEN)
-    if run is not None:
-        run.write_report()
-
-
-def _unpickled(carrier: dict[str, str], liveness: Liveness | None, resume: bytes, as_parent: bool) -> ProcessPayload:
-    """Runs in a spawned process, before its `_bootstrap`. torchspan is enabled from here on.
-
-    The modules that the target needs are imported after this and before `_bootstrap`, so the context is attached here as well.
-    """
-    payload = ProcessPayload(carrier, liveness, resume, as_parent=as_parent)
-    if "--multiprocessing-fork" in sys.orig_argv:
-        _SPAWNED[:] = [os.getpid()]
-    try:
-        pickle.loads(resume)()  # noqa: S301 - written by the process that started this one
-        _attach(payload)
-    except Exception:
-        failed("Failed to enable torchspan in a child process, which continues untraced.")
-    return payload
-
-
-def _attach(payload: ProcessPayload) -> None:
-    """Make the context in which the process was started the current one, for the process's whole life."""
-    context = payload.context()
-    if context is not None:
-        context_api.attach(context)
+    return executable is None or os.fsdecode(executable) == sys.executable

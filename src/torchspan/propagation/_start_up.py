@@ -11,7 +11,6 @@ from opentelemetry import trace
 
 from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.import_hooks import Undo
-from torchspan._base.patching import Function
 from torchspan.propagation import _carrier
 from torchspan.propagation._context import StartContext, from_elsewhere
 
@@ -22,7 +21,7 @@ INHERITED: dict[str, str] = {}
 def install(boundary: ErrorBoundary, *, as_parent: bool) -> Undo:
     """Make the inherited context the current one of this thread, unless a span is current already."""
     INHERITED.update((name, os.environ[name]) for name in _carrier.fields() if name in os.environ)
-    context = boundary.attempt(_context, INHERITED, not as_parent) if INHERITED else None
+    context = boundary.attempt(_context, as_parent) if INHERITED else None
     before = context_api.get_current()
     if context is not None:
         context_api.attach(context)
@@ -37,25 +36,7 @@ def install(boundary: ErrorBoundary, *, as_parent: bool) -> Undo:
     return undo
 
 
-def _context(inherited: dict[str, str], is_over: bool) -> Any:
+def _context(as_parent: bool) -> Any:
     if trace.get_current_span().get_span_context().is_valid:
         return None
-    return from_elsewhere(_carrier.unpack(inherited), lambda: is_over)
-
-
-def serving(boundary: ErrorBoundary, original: Function) -> Function:
-    """A process that begins to serve requests is a long-lived worker. From then on the span of its start is not a parent.
-
-    Below a current span, server instrumentations treat a request as internal work, and do not read its headers.
-    """
-
-    def begin() -> None:
-        context = context_api.get_current()
-        if isinstance(context, StartContext):
-            context.end()
-
-    def start_span(*args: Any, **kwargs: Any) -> Any:
-        boundary.attempt(begin)
-        return original(*args, **kwargs)
-
-    return start_span
+    return from_elsewhere(_carrier.unpack(INHERITED), lambda: not as_parent)

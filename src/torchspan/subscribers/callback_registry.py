@@ -13,13 +13,13 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from torchspan._base.errors import CALLBACK_GUARD
+from torchspan._base.forks import SWITCHING, in_each_child
 from torchspan._base.logs import Log
-from torchspan._context import threads
 from torchspan.phase import Phase
 from torchspan.subscribers import local_state
 from torchspan.subscribers.entry import Entry
 from torchspan.subscribers.interest import Interest
-from torchspan.subscribers.sampling import CURRENT_TREE, Countdown, Tree, renew_after_fork
+from torchspan.subscribers.sampling import CURRENT_TREE, Countdown, Tree
 from torchspan.subscribers.scope import Scope
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Registry(Sources):
         self._local: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
         self._interests: dict[Scope, Interest] = {}
         self._asking_roots: set[int] = set()
-        renew_after_fork(self)
+        in_each_child(self.update)  # the countdowns are the parent's
 
     # --- registration -----------------------------------------------------------------------------------------
     def new_handle(self) -> int:
@@ -124,13 +124,13 @@ class Registry(Sources):
 
     def add(self, entry: Entry) -> None:
         """Register `entry` for events of the whole process."""
-        with threads.LOCK:
+        with SWITCHING:
             self._pairs[entry.handle] = entry
             self._changed(entry)
 
     def add_local(self, entry: Entry) -> None:
         """Register `entry` for events of the current context, and of the contexts that it is propagated to."""
-        with threads.LOCK:
+        with SWITCHING:
             self._local[entry.handle] = entry
             tls = local_state.get_record_function_tls()
             local_state.set_record_function_tls(tls._replace(callbacks=(*tls.callbacks, entry)))
@@ -139,13 +139,13 @@ class Registry(Sources):
 
     def find(self, handle: int) -> Entry | None:
         """The callback of that handle; None if there is none, or if it has been removed."""
-        with threads.LOCK:
+        with SWITCHING:
             entry = self._pairs.get(handle) or self._local.get(handle)
         return None if entry is None or entry.is_removed else entry
 
     def remove(self, entry: Entry) -> None:
         """Unregister it everywhere. Ends of events that it has started still run."""
-        with threads.LOCK:
+        with SWITCHING:
             entry.is_on, entry.is_removed = False, True
             self._changed(entry)
             self._pairs.pop(entry.handle, None)
@@ -157,36 +157,32 @@ class Registry(Sources):
 
     def enable(self, entry: Entry, enabled: bool) -> None:
         """Enable or disable it everywhere."""
-        with threads.LOCK:
+        with SWITCHING:
             entry.is_on = enabled and not entry.is_removed
             self._changed(entry)
 
     def users(self) -> list[Entry]:
         """The global pairs, including disabled ones."""
-        with threads.LOCK:
+        with SWITCHING:
             return list(self._pairs.values())
 
     def set_observers(self, scope: Scope, observers: tuple[Listener, ...]) -> None:
         """Notify `observers`, and no others, of the events of `scope`, after the callbacks."""
-        with threads.LOCK:
+        with SWITCHING:
             interest = self.interest(scope)
             interest.observers = observers
             interest.changed()
 
     def changing(self) -> AbstractContextManager[Any]:
         """A context manager for several changes that belong together: meanwhile no other thread makes a change."""
-        return threads.LOCK
+        return SWITCHING
 
     def update(self) -> None:
         """Draw again how far the next hits are, in every thread, and forget the callbacks of work that has ended."""
-        with threads.LOCK:
+        with SWITCHING:
             self._follow()
             for interest in list(self._interests.values()):
                 interest.changed()
-
-    def renew(self) -> None:
-        """In a forked process: the countdowns are the parent's."""
-        self.update()
 
     def _follow(self) -> None:
         follows = any(not observer.is_removed for observer in self._local.values())
@@ -215,7 +211,7 @@ class Registry(Sources):
         return self._interests.get(scope) or self._new_interest(scope)
 
     def _new_interest(self, scope: Scope) -> Interest:
-        with threads.LOCK:
+        with SWITCHING:
             if scope not in self._interests:
                 interest = Interest(scope)
                 for entry in self._pairs.values():
@@ -240,7 +236,7 @@ class Registry(Sources):
             return ()
         roster = interest.roster
         if roster.countdown is not countdown:
-            with threads.LOCK:
+            with SWITCHING:
                 interest.redraw()
                 roster = interest.roster
         hits = () if roster.everyone is not None else roster.countdown.hits()

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchspan import _dynamo_safety
+from torchspan._base import forks
 from torchspan._context import threads
 from torchspan.subscribers.checks import check_bool, check_callable
 
@@ -126,7 +127,7 @@ class StateCarrier(threads.ContextCarrier):
     # --- when it is needed --------------------------------------------------------------------------------------
     def set_registered(self, are_registered: bool) -> None:
         """Take note whether callbacks are registered for any piece of work."""
-        with threads.LOCK:
+        with forks.SWITCHING:
             self._are_registered = are_registered
             self._update()
 
@@ -134,7 +135,7 @@ class StateCarrier(threads.ContextCarrier):
         """Take note whether callbacks are disabled in the current context."""
         if is_disabled == (self._mark.get() is not None):
             return
-        with threads.LOCK:
+        with forks.SWITCHING:
             mark = _Mark() if is_disabled else None
             self._mark.set(mark)
             if mark is not None:

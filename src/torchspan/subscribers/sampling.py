@@ -14,13 +14,11 @@ import math
 import operator
 import random
 import threading
-import weakref
 from collections.abc import Collection, Sequence
 from contextvars import ContextVar
 from enum import Enum
 from typing import Any, Protocol
 
-from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.forks import in_each_child
 
 NEVER = 2**62
@@ -137,28 +135,8 @@ class Tree:
 CURRENT_TREE: ContextVar[Tree | None] = ContextVar("torchspan_tree", default=None)
 
 
-class Renewed(Protocol):
-    """An object that is renewed in a forked process."""
-
-    def renew(self) -> None:
-        """Called in the child, in its only thread."""
-
-
-_AT_FORK: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def renew_after_fork(renewed: Renewed) -> None:
-    """Call `renewed.renew()` in every forked process for as long as the object is referenced."""
-    _AT_FORK.add(renewed)
-
-
-_RENEWING = ErrorBoundary("A part of torchspan was not reset in a forked process.")
-
-
-def _forked() -> None:
+def _start_process() -> None:
     _State.generators = _Generators()
-    for renewed in _AT_FORK:
-        _RENEWING.attempt(renewed.renew)
 
 
-in_each_child(_forked)
+in_each_child(_start_process)

@@ -14,7 +14,6 @@ import hmac
 import io
 import os
 import re
-import sys
 import threading
 from pathlib import Path
 
@@ -137,6 +136,6 @@ def _name(key: str) -> str:
     return f"{key}.pt"
 
 
-_lock = renewed(sys.modules[__name__], "_lock", threading.RLock)
+_lock = renewed(threading.RLock())
 """Held while a graph is read: torch.fx traces it and replaces `torch.nn.Module.__call__` meanwhile. Two threads that do so
 at once restore each other's replacements, and one stays for good."""

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import threading
 import weakref
 from typing import Any
@@ -17,7 +16,7 @@ _networks: weakref.WeakKeyDictionary[Any, Reference] = weakref.WeakKeyDictionary
 _engines: dict[str, Reference] = {}
 _stored: set[str] = set()
 """Engines that the folder has: they are not written again."""
-_lock = renewed(sys.modules[__name__], "_lock", threading.RLock)
+_lock = renewed(threading.RLock())
 _folder: EngineFolder | None = None
 
 

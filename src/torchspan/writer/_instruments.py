@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,6 +49,7 @@ class Instruments:
         self._values: dict[tuple[Metric, str], tuple[set[str], Iterator[int]]] = {}
         """The values of an attribute, and the room that is left for others."""
         self._instruments = {metric: self._make(metric) for metric in METRICS}
+        in_each_child(self.start_process)
 
     def _make(self, metric: Metric) -> Any:
         described = {"unit": metric.unit, "description": metric.brief}
@@ -149,27 +149,14 @@ _ALL: weakref.WeakSet[Instruments] = weakref.WeakSet()
 """Weak references: a provider keeps its instruments alive through their callback, and they are freed with it."""
 
 
-_lock = renewed(sys.modules[__name__], "_lock", threading.RLock)
+_LOCK = renewed(threading.RLock())
 
 
 def instruments_of(provider: MeterProvider) -> Instruments:
     """The instruments of `provider`, made at the first call."""
-    with _lock:
+    with _LOCK:
         instruments = next((instruments for instruments in _ALL if instruments.provider is provider), None)
         if instruments is None:
             instruments = Instruments(provider)
             _ALL.add(instruments)
         return instruments
-
-
-_FORKED = ErrorBoundary(
-    "Resetting the metrics of a forked process failed; they count again what its parent had measured."
-)
-
-
-def _start_process() -> None:
-    for instruments in list(_ALL):
-        _FORKED.attempt(instruments.start_process)
-
-
-in_each_child(_start_process)

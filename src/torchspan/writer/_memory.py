@@ -8,12 +8,13 @@ import queue
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torchspan import semconv
 from torchspan._base.background import Background, Wake
+from torchspan._base.forks import in_each_child
 from torchspan.engine import Event, Listener
 from torchspan.phase import BUILD_ENGINE
 
@@ -59,7 +60,6 @@ class _Sampled:
 
     read: Callable[[], int | None]
     most: int
-    pid: int = field(default_factory=os.getpid)
 
 
 class Sampler:
@@ -72,6 +72,11 @@ class Sampler:
         self._interval_s = interval_s
         self._running: dict[int, _Sampled] = {}
         self._thread = Background(NAME, self._sample)
+        in_each_child(self._forget)
+
+    def _forget(self) -> None:
+        """The work of the parent process does not end in this one."""
+        self._running = {}
 
     def start(self, sampled: _Sampled) -> None:
         """Sample the memory until `stop`. Raises RuntimeError if no thread can be started."""
@@ -79,7 +84,7 @@ class Sampler:
         try:
             self._thread.wake()
         except RuntimeError:
-            del self._running[id(sampled)]
+            self.stop(sampled)
             raise
 
     def stop(self, sampled: _Sampled) -> None:
@@ -92,9 +97,6 @@ class Sampler:
         self._thread.stop()
 
     def _sample(self, wake: Wake) -> None:
-        for sampled in list(self._running.values()):
-            if sampled.pid != os.getpid():  # work of the parent process, which does not end in this one
-                self.stop(sampled)
         while True:
             try:
                 if not wake.get(timeout=self._interval_s if self._running else None):

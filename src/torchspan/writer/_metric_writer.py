@@ -136,7 +136,7 @@ class MetricWriter(Listener):
             )
         }
         self._closed = False
-        self._lock = renewed(self, "_lock", threading.Lock)
+        self._lock = renewed(threading.Lock())
         self._counters: list[Counted] = []
         self._counters += [
             (semconv.METRIC_SPAN_DROPPED, {semconv.DROPPED_REASON: key}, count) for key, count in dropped.items()

@@ -110,7 +110,7 @@ class ObservedCalls:
     """Everything that one observer has seen. Safe from any thread."""
 
     def __init__(self) -> None:
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
         self._shapes: dict[Hashable, ObservedShape] = {}
         self._ranges: dict[Path, Ranges] = {}
         self._by_keyword: set[str] = set()

@@ -219,7 +219,7 @@ class _Lock:
     """One lock for all classes."""
 
     def __init__(self) -> None:
-        self.lock = renewed(self, "lock", threading.RLock)
+        self.lock = renewed(threading.RLock())
 
 
 _LOCK = _Lock()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,11 +31,11 @@ class ObservedProcess:
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self._lock = renewed(self, "_lock", threading.RLock)
+        self._lock = renewed(threading.RLock())
         self._kinds: dict[type, _Kind] = {}
         self._objects: ByIdentity[ForwardHooks] = ByIdentity()
         self._watched = [WatchedClass(path, self._made) for path in dict.fromkeys(paths)]
-        _FORKED.add(self)
+        in_each_child(self.begin_again)
 
     def document(self) -> Document:
         """What has been observed until now; with values where the environment asks for them."""
@@ -84,14 +83,3 @@ class _Kind:
     def record(self, *, values: bool) -> Record:
         calls = Portable(self._name, self._signature, self._observations.snapshot(), {}, frozenset())
         return encoded(calls, values=values)
-
-
-_FORKED: weakref.WeakSet[ObservedProcess] = weakref.WeakSet()
-
-
-def _in_child() -> None:
-    for process in list(_FORKED):
-        process.begin_again()
-
-
-in_each_child(_in_child)

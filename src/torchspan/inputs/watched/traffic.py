@@ -101,8 +101,8 @@ class Traffic:
         self._followers = tuple(followers)
         self._tensor: Any = torch.Tensor
         self._torch_c = torch._C
-        self._lock = renewed(self, "_lock", threading.RLock)  # a signal handler may call the module as well
-        self._making = renewed(self, "_making", threading.RLock)
+        self._lock = renewed(threading.RLock())  # a signal handler may call the module as well
+        self._making = renewed(threading.RLock())
         self._next_number = count(1).__next__
         self._by_key: dict[Hashable, CallShape] = {}
         self._by_shape: dict[Hashable, CallShape] = {}
