@@ -24,7 +24,7 @@ from typing import Any
 
 from torchspan import _dynamo_safety
 from torchspan._base import reading
-from torchspan._base.errors import Guarded
+from torchspan._base.errors import UserCallback
 from torchspan.subscribers import sampling
 from torchspan.subscribers.callback_registry import REGISTRY, probability
 from torchspan.subscribers.checks import check_bool, check_callable, check_handle, check_integer, checked_scopes
@@ -194,11 +194,10 @@ def _add(callback: RecordFunctionCallback, *, is_local: bool) -> CallbackHandle:
     handle = CallbackHandle(REGISTRY.new_handle())
     entry = Entry(
         handle,
-        Guarded(f"callback {handle} ({reading.function_name(callback.start)}) of {_named(scopes)}"),
+        UserCallback(f"callback {handle} ({reading.function_name(callback.start)}) of {_named(scopes)}"),
         callback.start,
         callback.end or _nothing,
         scopes,
-        REGISTRY.guard,
         probability=1.0 if is_local else float(callback.sampling_prob),
         mode=callback.sampling_mode,
         should_run=callback.should_run,

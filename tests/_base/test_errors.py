@@ -17,10 +17,9 @@ from torchspan._base.errors import (
     FAILED,
     NAME_LENGTH_LIMIT,
     NAMES_LIMIT,
-    CallbackGuard,
     ErrorPolicy,
     Guard,
-    Guarded,
+    UserCallback,
 )
 from torchspan._base.logs import Log
 
@@ -106,7 +105,7 @@ def test_no_code_of_an_exceptions_class_runs_for_the_warning(caplog):
 
 
 def test_a_callback_of_the_user_is_logged_with_its_traceback(log):
-    CallbackGuard().call_under(ErrorPolicy(), Guarded("callback 1"), fails)
+    UserCallback("callback 1").call(fails, policy=ErrorPolicy())
     (record,) = log()
     assert record.startswith("INFO callback 1 failed; the program continues.\nTraceback ")
     assert record.endswith("ValueError: patient jane doe")
@@ -237,8 +236,8 @@ def breaks(*_args, **_keywords):
     [
         lambda: Guard().call("describing a call", fails),
         lambda: ErrorBoundary("describing a call failed.").attempt(fails),
-        lambda: CallbackGuard().call(Guarded("callback 1"), fails),
-        lambda: CallbackGuard().call_under(ErrorPolicy(disable_after=1), Guarded("callback 1"), fails),
+        lambda: UserCallback("callback 1").call(fails),
+        lambda: UserCallback("callback 1").call(fails, policy=ErrorPolicy(disable_after=1)),
     ],
     ids=["guard", "boundary", "callback", "policy"],
 )
@@ -310,16 +309,15 @@ def test_a_name_that_continues_failing_is_paused_however_many_others_fail(unlogg
     assert len(called) < 20
 
 
-def test_a_guard_of_callbacks_keeps_a_number_and_no_names(unlogged):
-    guard = CallbackGuard()
+def test_failures_of_callbacks_are_one_number_for_the_process(unlogged):
+    before = UserCallback.total
     for number in range(NAMES):
-        guard.begin(Guarded(f"callback {number}"), fails)
-    assert guard.total == NAMES
-    assert [each for each in vars(guard).values() if isinstance(each, (dict, list, set, tuple, str))] == []
+        UserCallback(f"callback {number}").call(fails)
+    assert UserCallback.total == before + NAMES
 
 
 def test_the_name_of_a_callback_has_a_bound():
-    assert len(Guarded("x" * NAMES).name) == NAME_LENGTH_LIMIT
+    assert len(UserCallback("x" * NAMES).name) == NAME_LENGTH_LIMIT
 
 
 def test_what_a_callback_had_raised_in_the_program_says_nothing_about_a_later_failure():
@@ -334,4 +332,4 @@ def test_a_failure_of_a_callback_that_knows_the_frame_around_it_stays_there(unlo
         caller = sys._getframe(1)
         raise ValueError(caller)
 
-    assert CallbackGuard().begin(Guarded("work"), fails_with_its_caller) is FAILED
+    assert UserCallback("work").call(fails_with_its_caller) is FAILED

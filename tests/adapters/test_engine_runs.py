@@ -16,7 +16,7 @@ from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, set
 from support.engines import Callback, extend
 from support.ports import make_ports
 from torchspan import callbacks, phase, semconv
-from torchspan._base.errors import Guarded
+from torchspan._base.errors import UserCallback
 from torchspan._sampling.rules import SamplingRules
 from torchspan.adapters import Provenance
 from torchspan.adapters.engine_runs import EngineRuns, RunState, wrap_run
@@ -909,7 +909,7 @@ def test_innermost_listeners_are_opened_inside_the_users_callbacks_and_left_firs
     starts = lambda _record: seen.append("user's begins")
     ends = lambda _record, _context: seen.append("user's ends")
     registry = runs.engine.registry
-    registry.add(Entry(registry.new_handle(), Guarded("user's"), starts, ends, frozenset(), registry.guard))
+    registry.add(Entry(registry.new_handle(), UserCallback("user's"), starts, ends, frozenset()))
     with tracer.start_as_current_span("request"), pytest.raises(ValueError):
         runs.run([], TrtEngine())
     starts = ["two begins", "user's begins", "one begins"]

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import functools
 import logging
-import operator
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic  # the real one, also where a program replaces it later
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from torchspan._base import boundaries
 from torchspan._base.boundaries import OwnFailures, is_programs, kind_of, log_failure
@@ -21,7 +19,6 @@ from torchspan._base.logs import Log
 logger = Log("torchspan")
 
 T = TypeVar("T")
-P = ParamSpec("P")
 
 FAILED: Any = object()
 """Returned in place of an observer's result if there is none."""
@@ -158,10 +155,6 @@ class Guard:
         self.worked(name, _step(function))
         return result
 
-    def around(self, name: str) -> Callable[[Callable[P, T]], Callable[P, T | None]]:
-        """A decorator: the function is called as by `call`, and so returns None if it raised or is paused."""
-        return _guarding(name, lambda _args: self)
-
     # --- for a caller that catches exceptions itself: a loop over listeners ----------------------------------------
     def leaves_out(self, name: str) -> bool:
         """Whether `name` is paused. Counts that it is not called."""
@@ -221,34 +214,6 @@ class Guard:
             return True
 
 
-def guarded(name: str, guard: str = "_engine.guard") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
-    """A decorator of methods that calls them as `Guard.call` does: they return None if they raised or are paused.
-
-    Args:
-        name: Of the observer; `{target}` stands for the method's first argument.
-        guard: Where the guard is, from the method's object.
-    """
-    guard_of = operator.attrgetter(guard)
-    return _guarding(name, lambda args: guard_of(args[0]))
-
-
-def _guarding(
-    name: str, guard_for: Callable[[tuple[Any, ...]], Guard]
-) -> Callable[[Callable[P, T]], Callable[P, T | None]]:
-    names_target = "{target}" in name
-
-    def decorate(function: Callable[P, T]) -> Callable[P, T | None]:
-        @functools.wraps(function)
-        def guarded_call(*args: P.args, **kwargs: P.kwargs) -> T | None:
-            full_name = name.format(target=args[1]) if names_target else name
-            observer = functools.partial(function, **kwargs) if kwargs else function
-            return guard_for(args).call(full_name, observer, *args)
-
-        return guarded_call
-
-    return decorate
-
-
 class _Failing:
     """An observer that has failed since its last success: how often, in which step, and its pause."""
 
@@ -264,112 +229,91 @@ def _step(observer: object) -> object:
     return getattr(observer, "__name__", None)
 
 
-class Guarded:
-    """A callback of the user, as a `CallbackGuard` knows it. Its failures are counted here, so the count is freed with the callback.
+class Rethrown(NamedTuple):
+    """What a callback raised, and its policy wants raised in the observed call, after the other callbacks have run."""
+
+    error: Exception
+
+
+class UserCallback:
+    """A callback of the user. It is called so that what it raises reaches neither the observed call nor another callback.
+
+    It catches what `Guard` catches. Each failure is logged at INFO with its traceback: it is the user's own code, in the
+    user's own log. The first failure is logged at WARNING as well, without the exception's message. An `ErrorPolicy` replaces
+    both records. The failures are counted here, so that the count is freed with the callback.
 
     Args:
         name: For the log, cut to `NAME_LENGTH_LIMIT` characters.
-        failures: How often it failed.
     """
 
     __slots__ = ("failures", "name")
+
+    total = 0
+    """How often callbacks of this process failed."""
 
     def __init__(self, name: str) -> None:
         self.name = name if len(name) <= NAME_LENGTH_LIMIT else f"{name[: NAME_LENGTH_LIMIT - 1]}…"
         self.failures = 0
 
-
-class CallbackGuard:
-    """Calls callbacks of the user so that what they raise reaches neither the observed call nor another callback.
-
-    It catches what `Guard` catches. Each failure is logged at INFO with its traceback: it is the user's own code, in the
-    user's own log. The first failure of a callback is logged at WARNING as well, without the exception's message. An `ErrorPolicy`
-    replaces both records.
-    """
-
-    def __init__(self) -> None:
-        self._lock = renewed(threading.RLock())
-        self.total = 0
-        """How often callbacks failed."""
-
-    def call(self, callback: Guarded, function: Callable[..., T], *args: Any) -> T | None:
-        """Return what `function(*args)` returns; None if it raised or the callback is disabled."""
-        result = self.begin(callback, function, *args)
-        return None if result is FAILED else result
-
-    def begin(self, callback: Guarded, function: Callable[..., T], *args: Any) -> T | Any:
-        """Return what `function(*args)` returns; `FAILED` if it raised or the callback is disabled."""
-        if callback.failures >= FAILURES_BEFORE_DISABLING:
+    def call(self, function: Callable[..., T], *args: Any, policy: ErrorPolicy | None = None) -> T | Any:
+        """Return what `function(*args)` returns; `FAILED` if it raised or the callback is disabled. See `Rethrown`."""
+        limit = _limit(policy)
+        if limit is not None and self.failures >= limit:
             return FAILED
-        return self.finish(callback, function, *args)
+        return self.end(function, *args, policy=policy)
 
-    def finish(self, callback: Guarded, function: Callable[..., T], *args: Any) -> T | Any:
-        """As `begin`, but also call a disabled callback: it ends what it began before."""
+    def end(self, function: Callable[..., T], *args: Any, policy: ErrorPolicy | None = None) -> T | Any:
+        """As `call`, also if the callback is disabled: it ends what it began before."""
         try:
             return boundaries.undisturbed(function, *args)
         except Exception as error:
             if is_programs(error):
                 raise
-            count = self._count_failure(callback)
-            _log_traceback(callback, logging.INFO)
-            if count == 1:
-                _warn_of_first(callback, function, error)
-            _log_disabled(callback.name, count, FAILURES_BEFORE_DISABLING)
-            return FAILED
+            return self._failed(function, error, policy)
 
-    def call_under(
-        self, policy: ErrorPolicy, callback: Guarded, function: Callable[..., Any], *args: Any
-    ) -> Exception | None:
-        """Call `function(*args)` under a policy of the user. Returns the exception that it raised, if that is to be rethrown."""
-        limit = None if policy.rethrow else policy.disable_after
-        if limit is not None and callback.failures >= limit:
-            return None
-        try:
-            boundaries.undisturbed(function, *args)
-        except Exception as error:
-            if is_programs(error):
-                raise
-            _log_traceback(callback, policy.level)
-            if policy.rethrow:  # not counted: under another policy, later, it would be skipped silently
-                return error
-            _log_disabled(callback.name, self._count_failure(callback), limit)
-        return None
+    def _failed(self, function: object, error: Exception, policy: ErrorPolicy | None) -> Any:
+        level = logging.INFO if policy is None else policy.level
+        logger.log(level, "%s failed; the program continues.", self.name, exc_info=True)
+        if policy is not None and policy.rethrow:
+            return Rethrown(error)  # not counted: under another policy, later, it would be skipped silently
+        count = self._count_failure()
+        if count == 1 and policy is None:
+            self._warn_of_first(function, error)
+        if count == _limit(policy):
+            logger.error("%s failed %d times and has been disabled.", self.name, count)
+        return FAILED
 
-    def _count_failure(self, callback: Guarded) -> int:
-        with self._lock:
-            self.total += 1
-            callback.failures += 1
-            return callback.failures
+    def _count_failure(self) -> int:
+        with _COUNTING:
+            UserCallback.total += 1
+            self.failures += 1
+            return self.failures
 
+    def _warn_of_first(self, function: object, error: Exception) -> None:
+        with OwnFailures():  # near the limit of recursion, this fails too
+            # Here, because every Python that an instrumented program starts imports this module.
+            with uncut():
+                from torchspan._base import source_places
 
-def _log_traceback(callback: Guarded, level: int) -> None:
-    """Log the exception that is being handled, which a callback of the user raised."""
-    logger.log(level, "%s failed; the program continues.", callback.name, exc_info=True)
-
-
-def _warn_of_first(callback: Guarded, function: object, error: Exception) -> None:
-    with OwnFailures():  # near the limit of recursion, this fails too
-        # Here, because every Python that an instrumented program starts imports this module.
-        with uncut():
-            from torchspan._base import source_places
-
-        place = source_places.of_failure(error, function)
-        logger.warning(
-            "%s failed: %s%s. The program continues. %d more failures disable it. The traceback is logged at INFO.",
-            callback.name,
-            kind_of(error),
-            f" in {place}" if place else "",
-            FAILURES_BEFORE_DISABLING - 1,
-        )
+            place = source_places.of_failure(error, function)
+            logger.warning(
+                "%s failed: %s%s. The program continues. %d more failures disable it. The traceback is logged at INFO.",
+                self.name,
+                kind_of(error),
+                f" in {place}" if place else "",
+                FAILURES_BEFORE_DISABLING - 1,
+            )
 
 
-def _log_disabled(name: str, count: int, limit: int | None) -> None:
-    if count == limit:
-        logger.error("%s failed %d times and has been disabled.", name, count)
+_COUNTING = renewed(threading.RLock())
+
+
+def _limit(policy: ErrorPolicy | None) -> int | None:
+    """After how many failures a callback is disabled. None: never."""
+    if policy is None:
+        return FAILURES_BEFORE_DISABLING
+    return None if policy.rethrow else policy.disable_after
 
 
 PROCESS_GUARD = Guard()
 """Guards what torchspan does for the process and not for one engine: its hooks into Dynamo, starts and ends of ranges."""
-
-CALLBACK_GUARD = CallbackGuard()
-"""Guards the user's callbacks and observers, which live as long as the process."""

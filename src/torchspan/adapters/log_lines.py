@@ -92,7 +92,8 @@ def tap_log(factory: WrapperFactory, redact: Callable[[str], str], target: Targe
     severities: Any = None
     """TensorRT's class of severities, once a line has had one."""
 
-    @engine.guard.around(f"keeping lines of {target}")
+    name = f"keeping lines of {target}"
+
     def keep(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         nonlocal severities
         if len(args) > 1 and reading.is_of_library(type(args[1])) and type(attribute(args[1], "value")) is int:
@@ -107,7 +108,7 @@ def tap_log(factory: WrapperFactory, redact: Callable[[str], str], target: Targe
             # A build logs thousands of lines of information. Their severity is read here, without a call.
             severity: Any = args[1] if len(args) > 1 else None
             if type(severity) is not severities or severity.value < LOUDEST_QUIET:
-                keep(args, kwargs)
+                engine.guard.call(name, keep, args, kwargs)
         return original(*args, **kwargs)
 
     return observed_log

@@ -12,8 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from torchspan._base import reading
-from torchspan._base.errors import ErrorPolicy, Guarded
-from torchspan.subscribers.callback_registry import REGISTRY
+from torchspan._base.errors import ErrorPolicy, Rethrown, UserCallback
 from torchspan.subscribers.interest import Gate
 
 _numbers, _keys = itertools.count(1), itertools.count(1)
@@ -35,16 +34,14 @@ class Added:
         self.is_on = True
         self.token: Callable[[], _Token | None] = _no_token
         self._policy = policy
-        self._guarded = Guarded(f"callback {self.number} ({reading.function_name(callback)}) of {observer}")
+        self._guarded = UserCallback(f"callback {self.number} ({reading.function_name(callback)}) of {observer}")
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
         """Call it. Returns what it raised, if its policy, or that of the module, rethrows it."""
         policy = _RETHROWING if sys.modules[__package__].RETHROW_CALLBACK_EXCEPTION else self._policy
         call = functools.partial(self.callback, *args, **kwargs)
-        if policy is not None:
-            return REGISTRY.guard.call_under(policy, self._guarded, call)
-        REGISTRY.guard.call(self._guarded, call)
-        return None
+        result = self._guarded.call(call, policy=policy)
+        return result.error if type(result) is Rethrown else None
 
 
 class _Token:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from torchspan._base.errors import CALLBACK_GUARD
+from torchspan._base.errors import FAILED
 from torchspan._base.forks import SWITCHING, in_each_child
 from torchspan._base.logs import Log
 from torchspan.phase import Phase
@@ -105,8 +105,6 @@ class Registry(Sources):
 
     def __init__(self) -> None:
         super().__init__()
-        self.guard = CALLBACK_GUARD
-        """For the user's callbacks; an engine brings its own."""
         self.busy = _Busy()
         self.has_trees = False
         """Whether a callback asks what was decided at the root."""
@@ -281,8 +279,8 @@ class Registry(Sources):
 def _runs(entry: Entry, tree: Tree | None, countdown: Countdown) -> bool:
     """Whether an entry runs for an event that is not sampled event by event."""
     if entry.should_run is not None:
-        answer = entry.guard.call(entry.guarded, entry.should_run)
-        return entry.guard.call(entry.guarded, bool, answer) is True  # a tensor may have no truth value
+        answer = entry.guarded.call(entry.should_run)
+        return answer is not FAILED and entry.guarded.call(bool, answer) is True  # a tensor may have no truth value
     return not entry.is_sampled or (tree is not None and tree.includes(entry, countdown))
 
 

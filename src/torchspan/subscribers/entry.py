@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from torchspan._base.errors import CallbackGuard, Guarded
+from torchspan._base.errors import UserCallback
 from torchspan.subscribers.sampling import SamplingMode
 from torchspan.subscribers.scope import Scope
 
@@ -47,11 +47,10 @@ class Entry:
     """
 
     handle: int
-    guarded: Guarded
+    guarded: UserCallback
     start: Callable[[Any], Any]
     end: Callable[[Any, Any], Any]
     scopes: frozenset[Scope]
-    guard: CallbackGuard
     probability: float = 1.0
     mode: SamplingMode = SamplingMode.PER_EVENT
     should_run: Callable[[], Any] | None = None
@@ -82,8 +81,8 @@ class Entry:
 
     def begin(self, record: Any) -> Any:
         """Run the start. Returns what it returned, or `FAILED` if it raised: then there is no end."""
-        return self.guard.begin(self.guarded, self.start, record)
+        return self.guarded.call(self.start, record)
 
     def finish(self, record: Any, context: Any) -> None:
         """Run the end of a start that ran, even if the callback has been removed since."""
-        self.guard.finish(self.guarded, self.end, record, context)
+        self.guarded.end(self.end, record, context)

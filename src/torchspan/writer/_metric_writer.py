@@ -18,7 +18,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from torchspan import semconv
 from torchspan._base.boundaries import Failures
-from torchspan._base.errors import PROCESS_GUARD
+from torchspan._base.errors import PROCESS_GUARD, UserCallback
 from torchspan._base.forks import renewed
 from torchspan.engine import ActiveWork, Engine, Event, Listener
 from torchspan.engine.run_times import RunTimes
@@ -306,4 +306,4 @@ def _inside(event: Event) -> Context:
 
 def _failures(engine: Engine) -> int:
     """Number of failures: of the engine, of torchspan's other code in this process, and of user callbacks in the same registry."""
-    return engine.guard.total + engine.registry.guard.total + PROCESS_GUARD.total
+    return engine.guard.total + UserCallback.total + PROCESS_GUARD.total
