@@ -246,7 +246,7 @@ def test_logging_that_raises_does_not_reach_the_program(fail, broken, monkeypatc
     try:
         with monkeypatch.context() as patches:
             broken(patches)
-            assert fail() is None
+            assert fail() in (None, FAILED)
     finally:
         logging.getLogger("torchspan").setLevel(logging.NOTSET)
 

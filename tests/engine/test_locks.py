@@ -16,7 +16,7 @@ from opentelemetry import trace
 import torchspan
 from support.forked import held_elsewhere, in_forked_child
 from torchspan import callbacks, phase
-from torchspan._base.forks import SWITCHING
+from torchspan._base import forks
 from torchspan.engine import RUNNING, EventStack
 from torchspan.engine.run_sampling import TargetRate
 from torchspan.observers import observable
@@ -246,11 +246,11 @@ def test_while_a_thread_changes_callbacks_a_finalizer_inside_the_lock_of_carrier
     def change():
         with REGISTRY.changing():
             has_begun.set()
-            taken.append(SWITCHING.acquire(timeout=2))
-            SWITCHING.release()
+            taken.append(forks.SWITCHING.acquire(timeout=2))
+            forks.SWITCHING.release()
 
     thread = threading.Thread(target=change, daemon=True)
-    with SWITCHING:
+    with forks.SWITCHING:
         thread.start()
         has_begun.wait(0.2)
         REGISTRY.update()  # as the first event after a change does
@@ -261,10 +261,10 @@ def test_while_a_thread_changes_callbacks_a_finalizer_inside_the_lock_of_carrier
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # from 3.12 on
 def test_whichever_lock_a_thread_holds_while_another_one_forks_the_child_works(running):
-    held_by_forks = {"_base.forks:SWITCHING", "_context.span_ends:_LOCK", "_base.import_hooks:_LOCK"}
+    held_by_forks = {"_base.forks:SWITCHING"}
     for holder, attribute, lock in list(living()):
         name = name_of(holder, attribute)
-        if name not in held_by_forks:  # a fork waits for them
+        if name not in held_by_forks:  # a fork waits for it
             with held_elsewhere(lock):
                 assert (name, in_forked_child(lambda: ends(observed_work))) == (name, "True")
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from torchspan._base import forks
 from torchspan._base.errors import FAILED
-from torchspan._base.forks import SWITCHING, in_each_child
+from torchspan._base.forks import in_each_child
 from torchspan._base.logs import Log
 from torchspan.phase import Phase
 from torchspan.subscribers import local_state
@@ -122,13 +123,13 @@ class Registry(Sources):
 
     def add(self, entry: Entry) -> None:
         """Register `entry` for events of the whole process."""
-        with SWITCHING:
+        with forks.SWITCHING:
             self._pairs[entry.handle] = entry
             self._changed(entry)
 
     def add_local(self, entry: Entry) -> None:
         """Register `entry` for events of the current context, and of the contexts that it is propagated to."""
-        with SWITCHING:
+        with forks.SWITCHING:
             self._local[entry.handle] = entry
             tls = local_state.get_record_function_tls()
             local_state.set_record_function_tls(tls._replace(callbacks=(*tls.callbacks, entry)))
@@ -137,13 +138,13 @@ class Registry(Sources):
 
     def find(self, handle: int) -> Entry | None:
         """The callback of that handle; None if there is none, or if it has been removed."""
-        with SWITCHING:
+        with forks.SWITCHING:
             entry = self._pairs.get(handle) or self._local.get(handle)
         return None if entry is None or entry.is_removed else entry
 
     def remove(self, entry: Entry) -> None:
         """Unregister it everywhere. Ends of events that it has started still run."""
-        with SWITCHING:
+        with forks.SWITCHING:
             entry.is_on, entry.is_removed = False, True
             self._changed(entry)
             self._pairs.pop(entry.handle, None)
@@ -155,29 +156,29 @@ class Registry(Sources):
 
     def enable(self, entry: Entry, enabled: bool) -> None:
         """Enable or disable it everywhere."""
-        with SWITCHING:
+        with forks.SWITCHING:
             entry.is_on = enabled and not entry.is_removed
             self._changed(entry)
 
     def users(self) -> list[Entry]:
         """The global pairs, including disabled ones."""
-        with SWITCHING:
+        with forks.SWITCHING:
             return list(self._pairs.values())
 
     def set_observers(self, scope: Scope, observers: tuple[Listener, ...]) -> None:
         """Notify `observers`, and no others, of the events of `scope`, after the callbacks."""
-        with SWITCHING:
+        with forks.SWITCHING:
             interest = self.interest(scope)
             interest.observers = observers
             interest.changed()
 
     def changing(self) -> AbstractContextManager[Any]:
         """A context manager for several changes that belong together: meanwhile no other thread makes a change."""
-        return SWITCHING
+        return forks.SWITCHING
 
     def update(self) -> None:
         """Draw again how far the next hits are, in every thread, and forget the callbacks of work that has ended."""
-        with SWITCHING:
+        with forks.SWITCHING:
             self._follow()
             for interest in list(self._interests.values()):
                 interest.changed()
@@ -209,7 +210,7 @@ class Registry(Sources):
         return self._interests.get(scope) or self._new_interest(scope)
 
     def _new_interest(self, scope: Scope) -> Interest:
-        with SWITCHING:
+        with forks.SWITCHING:
             if scope not in self._interests:
                 interest = Interest(scope)
                 for entry in self._pairs.values():
@@ -234,7 +235,7 @@ class Registry(Sources):
             return ()
         roster = interest.roster
         if roster.countdown is not countdown:
-            with SWITCHING:
+            with forks.SWITCHING:
                 interest.redraw()
                 roster = interest.roster
         hits = () if roster.everyone is not None else roster.countdown.hits()
