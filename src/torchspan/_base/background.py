@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.forks import in_each_child, renewed
+from torchspan._base.forks import in_each_child
 from torchspan._base.thread_starts import start_thread
 
 _FAILED = ErrorBoundary("A thread of torchspan failed. It continues with the next work.")
@@ -37,49 +37,53 @@ class Background:
         self._name = name
         self._run = run
         self._new_wake = new_wake
-        self._wake: Wake | None = None
-        """The queue on which the thread of this process sleeps; None while there is no thread."""
-        self._starting = renewed(threading.RLock())
+        self._wakes: dict[str, Wake] = {}
+        """The queue on which the thread of this process sleeps, by the thread's name. Empty while there is no thread."""
         self._is_stopped = False
         in_each_child(self._forget)
 
     def _forget(self) -> None:
         """The thread is the parent's."""
-        self._wake = None
+        self._wakes = {}
 
     def wake(self) -> bool:
         """Start the thread if this process has none, and wake it. Raises RuntimeError if no thread can be started.
 
         Python starts no threads while it exits. Nothing happens then, nor after `stop`. Returns whether there is a thread.
         """
-        wake = None if self._is_stopped else self._wake or self._start()
-        if wake is None:
+        if self._is_stopped:
             return False
+        wake = self._wakes.get(self._name)
+        if wake is None:
+            # If two threads arrive here at once, one wins, and the other does not wait for it, as it would for a lock.
+            mine = self._new_wake()
+            wake = self._wakes.setdefault(self._name, mine)
+            if wake is mine:
+                self._start(mine)
         wake.put(True)
         if self._is_stopped:  # by another thread, which may have seen no thread to end
             self.stop()
-        return True
+        return self._name in self._wakes
 
-    def _start(self) -> Wake | None:
-        with self._starting:
-            if self._wake is None:
-                wake = self._wake = self._new_wake()
-                try:
-                    start_thread(self._name, self._work, wake)
-                except BaseException as error:
-                    self._wake = None
-                    wake.put(False)  # an interrupt may come when it has started
-                    if threading.main_thread().is_alive() or not isinstance(error, RuntimeError):
-                        raise
-            return self._wake
+    def _start(self, wake: Wake) -> None:
+        try:
+            start_thread(self._name, self._work, wake)
+        except BaseException as error:
+            self._leave(wake)
+            wake.put(False)  # an interrupt may come when it has started
+            if threading.main_thread().is_alive() or not isinstance(error, RuntimeError):
+                raise
 
     def _work(self, wake: Wake) -> None:
         try:
             while wake.get(timeout=None) and not _FAILED.attempt(self._has_ended, wake):
                 pass
         finally:  # after what is not an Exception, which Python prints, the next work starts another thread
-            if self._wake is wake:
-                self._wake = None
+            self._leave(wake)
+
+    def _leave(self, wake: Wake) -> None:
+        if self._wakes.get(self._name) is wake:
+            self._wakes.pop(self._name, None)
 
     def _has_ended(self, wake: Wake) -> bool:
         self._run(wake)
@@ -87,7 +91,7 @@ class Background:
 
     def nudge(self) -> bool:
         """Wake the thread if this process has one. Returns whether it has."""
-        wake = self._wake
+        wake = self._wakes.get(self._name)
         if wake is not None:
             wake.put(True)
         return wake is not None
@@ -95,6 +99,6 @@ class Background:
     def stop(self) -> None:
         """End the thread after its current work. No other is started: an event of a thread of the program may end later."""
         self._is_stopped = True
-        wake, self._wake = self._wake, None
+        wake = self._wakes.pop(self._name, None)
         if wake is not None:
             wake.put(False)
