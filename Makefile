@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup demo test backends up down demo-up format lint types docs picture site bench gpu failing-calls faults test-beside mutants soak test-versions release-check clean
+.PHONY: help setup demo test backends up down demo-up format lint types docs picture site bench gpu failing-calls faults test-beside mutants soak hostile test-versions release-check clean
 
 BIN := .venv/bin
 PLAIN_PYTHON := $(or $(PYTHON),$(wildcard .venv/bin/python),python3)
@@ -79,6 +79,9 @@ mutants: setup  ## small changes of the code that a test must notice (up to 2 ho
 
 soak: setup  ## a quarter of an hour of work with torchspan, in lock-step with the same work without it
 	@$(BIN)/python tools/soak.py
+
+hostile: setup  ## programs that torchspan traces while garbage collection, signals, forks and imports come at the worst moment, for two minutes
+	@$(BIN)/python tools/hostile_scheduler.py
 
 test-versions: setup  ## the tests on each Torch-TensorRT, Python, and oldest and newest OpenTelemetry, continued where it stopped (25 GB in .venvs); AGAIN=1: all rows again; ONLY="2.13 2.12": these rows; TESTS=tests/dynamo: these tests
 	@$(BIN)/python tools/test_versions.py $(if $(AGAIN),--again) $(ONLY) $(TESTS)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/explanation/faults.md from the results of `make failing-calls`, `make faults`, `make mutants` and `make soak`.
+"""Writes docs/explanation/faults.md from the results of `make failing-calls`, `make faults`, `make mutants`, `make soak`
+and `make hostile`.
 
 `--check` writes nothing and exits with status 1 if the page differs from what would be written.
 """
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import failing_calls
 import faults
+import hostile_scheduler
 import mutants
 import soak
 from generated_page import cell, recorded_on, write_or_check
@@ -74,6 +76,16 @@ SOAK = """\
 Torch-TensorRT, 2,000,000 runs, 20,000 trees of events and 500 forks. The provider is exchanged every minute. What each side takes in the last
 tenth of the rounds is compared with what it took in the first; the time of a run is that of the fastest round, because a machine can be slow
 for a minute. At the end, every name of other packages is bound as before.
+"""
+
+
+HOSTILE = """\
+## A hostile scheduler
+
+`make hostile` runs programs for two minutes whose threads use torchspan all the time, and switch every microsecond. Each program has all of the
+entries below, or three of them. A program that does not end is killed and has failed. So has one with a span below another parent than the one
+around the call, a call that is neither a span nor counted, or an exception of torchspan's. Not every call is counted in two cases: a finalizer or a signal handler
+makes it inside torchspan's own code, or it is that of a generator which ends after the span around it.
 """
 
 
@@ -158,6 +170,16 @@ def _soak(result):
     yield ""
 
 
+def _hostile(result):
+    yield HOSTILE
+    yield f"Last run: {recorded_on(result)}, {result['rounds']} programs in {result['seconds']} s, {len(result['problems'])} problems.\n"
+    yield "| Entry | What it does | Programs |"
+    yield "|---|---|---|"
+    for entry, number in result["entries"].items():
+        yield f"| `{entry}` | {hostile_scheduler.ENTRIES[entry]} | {number} |"
+    yield ""
+
+
 def _code(text):
     return f"`` {text[:120]} ``"
 
@@ -166,7 +188,13 @@ def _codes(names):
     return ", ".join(f"`{name}`" for name in names)
 
 
-PARTS = ((failing_calls, _failing_calls), (faults, _table), (mutants, _mutants), (soak, _soak))
+PARTS = (
+    (failing_calls, _failing_calls),
+    (faults, _table),
+    (mutants, _mutants),
+    (soak, _soak),
+    (hostile_scheduler, _hostile),
+)
 """What makes a part of the page, and how. A part is there once its command has run."""
 
 
