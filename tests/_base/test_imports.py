@@ -349,3 +349,11 @@ def test_a_program_that_wraps_the_finders_or_takes_them_out_imports_as_before(mo
     finder.around = lambda _name: contextlib.nullcontext
     assert finder.find_spec("json.tool", None) is None
     assert importlib.util.find_spec("json.tool") is not None
+
+
+def test_an_import_that_looks_for_its_module_while_the_finder_is_removed_finds_it(modules):
+    modules(watched_outer="value = 1")
+    finder = AroundImport({})
+    finder.around = lambda _name: remove()  # as another thread that uninstruments
+    remove = finder.install()
+    assert importlib.import_module("watched_outer").value == 1

@@ -47,7 +47,8 @@ class AroundImport:
         sys.meta_path.insert(index_of_path_finder(), self)
 
         def remove() -> None:
-            sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
+            # Another list: a thread that imports meanwhile goes through this one, and would pass over the finder after the removed one.
+            sys.meta_path = [finder for finder in sys.meta_path if finder is not self]
 
         return remove
 
