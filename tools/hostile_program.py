@@ -11,6 +11,7 @@ import contextlib
 import faulthandler
 import gc
 import importlib
+import itertools
 import json
 import logging
 import os
@@ -29,6 +30,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 ENTRIES = {
     "gc": "garbage is collected all the time, also at each allocation: abandoned observed generators, and finalizers that call observed code",
@@ -123,6 +125,13 @@ class Keeping(SpanProcessor):
         FINISHED.append(span)
 
 
+class Counting(IdGenerator):
+    """Each id once. The SDK takes them from Python's global generator, whose state Dynamo puts back after a compilation."""
+
+    generate_span_id = itertools.count(1).__next__
+    generate_trace_id = itertools.count(1 << 64).__next__
+
+
 class Flaky(SpanProcessor, SpanExporter):
     """Fails now and then for spans of torchspan's: the program's own would fail without torchspan, too."""
 
@@ -147,7 +156,7 @@ warnings.simplefilter("ignore")
 logging.getLogger().addHandler(logging.NullHandler())
 READER = InMemoryMetricReader()
 METERS = MeterProvider([READER], shutdown_on_exit=False)
-TRACERS = TracerProvider(shutdown_on_exit=False)
+TRACERS = TracerProvider(shutdown_on_exit=False, id_generator=Counting())
 TRACERS.add_span_processor(Keeping())
 if "flaky" in ON:
     TRACERS.add_span_processor(Flaky())
