@@ -149,7 +149,7 @@ def test_reports_and_the_folder_are_for_their_owner_alone(shell):
     """
     before = os.umask(0)
     try:
-        assert run(shell, program=looking).stdout == "['0o600', '0o600', '0o600', '0o600', '0o700']\n"
+        assert run(shell, program=looking).stdout == "['0o600', '0o600', '0o600', '0o700']\n"
     finally:
         os.umask(before)
 

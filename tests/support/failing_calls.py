@@ -32,8 +32,7 @@ ABOVE_THE_GUARDS = SWALLOWED | {
     "_base.background": ("Background._work",),
     "_base.boundaries": ("ErrorBoundary.attempt", "ErrorBoundary.end", "ErrorBoundary.end.ending", "ErrorBoundary._attempt"),
     "_base.errors": (
-        "Guard.call", "Guard.begin", "Guard.finish", "Guard.end", "Guard._failed", "_guarding.decorate.guarded_call",
-        "guarded.<lambda>", "Guard.around.<lambda>",
+        "Guard.call", "Guard.end", "Guard._attempt", "Guard.caught",
     ),
     "_base.flushing": ("_Call._run",),
     "_base.imports": ("AroundImport.find_spec", "_wrap_loader.exec_module", "run_body"),
@@ -74,8 +73,8 @@ ABOVE_THE_GUARDS = SWALLOWED | {
     "subscribers.record_function": ("RecordFunction.__del__",),
     "batching": ("batch.__init__", "_checked", "batch.__enter__", "batch.__exit__"),
     "subscribers.function_wrappers": (
-        "_before.recorded", "_of_function.recorded", "_of_coroutine.recorded", "_of_generator.recorded",
-        "_of_async_generator.recorded", "_observe", "_begun", "_ended", "_InBody.__init__", "_InBody.__enter__", "_InBody.__exit__",
+        "_before.recorded", "_of_function.recorded", "_of_function.observe", "_of_coroutine.recorded", "_of_generator.recorded",
+        "_of_async_generator.recorded", "_resumed", "_ended", "_InBody.__init__", "_InBody.__enter__", "_InBody.__exit__",
         "_Steps.__init__", "_Steps.__iter__", "_Steps.__next__", "_Steps.send", "_Steps.throw", "_Steps.close",
         "_Ending.__init__", "_Ending.__enter__", "_Ending.__exit__", "_AsyncSteps.__init__", "_AsyncSteps.advance",
         "_AsyncSteps.send", "_AsyncSteps.throw",

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions in place of a library's, which the running engine of torchspan observes as it observes those of a library."""
 
-from torchspan._base.errors import FAILED
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import RUNNING
@@ -24,8 +23,8 @@ class Hooked:
             return self._function(*args)
         if engine is not self._engine:
             self._engine, self._replacement = engine, self._function
-            replacement = engine.guard.begin("hooking into a library", self._replaced, engine)
-            self._replacement = self._function if replacement is FAILED else replacement
+            replacement = engine.guard.call("hooking into a library", self._replaced, engine)
+            self._replacement = self._function if replacement is None else replacement
         return self._replacement(*args)
 
     def _replaced(self, engine):

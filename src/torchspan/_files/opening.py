@@ -268,3 +268,20 @@ def check_size(size: int) -> None:
 
 def _kind(status: os.stat_result) -> str:
     return next((kind for test, kind in _KINDS if test(status.st_mode)), "none of the known kinds")
+
+
+# --- files of traces ---------------------------------------------------------------------------------------------------
+_OF_TRACES = re.compile(rb'\s*\{"resource(?:Spans|Metrics|Logs)"\s*:')
+"""What a file of OTLP JSON begins with. Files of other kinds begin with `{"resourceType":` or `{"resources":`."""
+
+_TORN_START = b'{"resourceSpans":'
+"""What a write that was cut off has left the beginning of."""
+
+
+def check_is_of_traces(descriptor: int, name: str) -> None:
+    """Raises OSError for a file that contains something else than OTLP JSON: a line at its end would damage it."""
+    if not hasattr(system, "pread"):
+        return
+    start = system.pread(descriptor, 64, 0)
+    if not (_OF_TRACES.match(start) or _TORN_START.startswith(start.strip())):
+        raise refused(name, "is not a file of traces, and torchspan appends to no other file")

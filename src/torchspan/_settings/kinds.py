@@ -102,7 +102,7 @@ class Permissions(SettingKind):
     _LEAST, _MOST = 0o600, 0o666
 
     def _meaning(self, value: Any) -> int | None:
-        mode = int(str(value), 8)
+        mode = int(str(value), 8) if str(value).isascii() else 0
         return mode if mode & self._LEAST == self._LEAST and mode & ~self._MOST == 0 else None
 
 

@@ -35,7 +35,7 @@ from torchspan._base.logs import Log
 from torchspan._base.patching import Function, Patches
 from torchspan._base.thread_starts import has_ended_by, start_thread
 from torchspan._context.span_ends import SpanEnds
-from torchspan._files.opening import Descriptor, system
+from torchspan._files.opening import Descriptor, check_size, system
 from torchspan.propagation import _carrier
 from torchspan.propagation._context import from_elsewhere
 
@@ -72,9 +72,14 @@ class Liveness:
         return status is not None and status.st_size > 0
 
     def end(self) -> None:
-        """Record that the span has ended. Does nothing in a fork, which has only a copy of the span."""
+        """Record that the span has ended. Does nothing in a fork, which has only a copy of the span.
+
+        Nor where this process may write no file (RLIMIT_FSIZE): the span then stays the parent.
+        """
         if self.is_own and self._file.status() is not None:
-            system.write(self._file.number, b"1")
+            with contextlib.suppress(OSError):
+                check_size(1)
+                system.write(self._file.number, b"1")
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return _handed_over, (_HANDING_OVER.attempt(self._handle),)

@@ -109,7 +109,8 @@ _INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0")
 
 
 @lru_cache(maxsize=2048)
-def _is_short_name(text: str) -> bool:
+def is_short_name(text: str) -> bool:
+    """Whether a text of at most `NAME_LIMIT` characters is a name with dots."""
     if _PLAIN_NAME.fullmatch(text):
         return True
     return not text.isascii() and all(_is_word(part) for part in text.split("."))
@@ -131,7 +132,7 @@ def _is_word(part: str) -> bool:
 
 def is_name(text: str) -> bool:
     """Whether the text is a name with dots (`package.module.f.<locals>.Model`) of at most `NAME_LIMIT` characters."""
-    return len(text) <= NAME_LIMIT and _is_short_name(text)
+    return len(text) <= NAME_LIMIT and is_short_name(text)
 
 
 class Identifier(Kind):

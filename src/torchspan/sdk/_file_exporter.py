@@ -98,12 +98,12 @@ class FileSpanExporter(SpanExporter):
             self._warn(f"torchspan: cannot encode spans ({type(error).__name__}: {error}); this batch is lost.")
             return SpanExportResult.FAILURE
         for reason, _ in lost:
-            self._is_full = self._is_full or isinstance(reason, FileIsFullError)
             self._warn(self._consequence(reason))
         return SpanExportResult.FAILURE if lost else SpanExportResult.SUCCESS
 
     def _consequence(self, error: Exception) -> str:
         if isinstance(error, FileIsFullError):
+            self._is_full = True
             return (
                 f"torchspan: {self.path} has reached its limit of {self._file.max_size} bytes. What this process records "
                 f"from now on is not written to it. A larger limit: {TORCHSPAN_FILE_MAX_SIZE}=<bytes>."

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +14,15 @@ from time import monotonic, sleep  # the real ones, also where a program replace
 from typing import Any
 
 from torchspan._base.forks import in_each_child
-from torchspan._files.opening import Descriptor, check_size, flock, open_for_appending, refused, system, write_some
+from torchspan._files.opening import (
+    Descriptor,
+    check_is_of_traces,
+    check_size,
+    flock,
+    open_for_appending,
+    system,
+    write_some,
+)
 from torchspan._settings import value_of
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path
@@ -28,12 +35,6 @@ except ImportError:  # Windows: O_APPEND alone keeps lines of different processe
 
 PATIENCE_S = 0.1
 """Seconds for which a lock of another process is waited for: once."""
-
-_START = re.compile(rb'\s*\{"resource(?:Spans|Metrics|Logs)"\s*:')
-"""What a file of OTLP JSON begins with. Files of other kinds begin with `{"resourceType":` or `{"resources":`."""
-
-_TORN_START = b'{"resourceSpans":'
-"""What a write that was cut off has left the beginning of."""
 
 _LAST = 64
 """Bytes at the end of the line that a process wrote last, by which it recognizes the file."""
@@ -244,15 +245,6 @@ class SpanFile:
         self._closes = False
         if descriptor is not None:
             descriptor.close()
-
-
-def check_is_of_traces(descriptor: int, name: str) -> None:
-    """Raises OSError for a file that contains something else than OTLP JSON: a line at its end would damage it."""
-    if not hasattr(system, "pread"):
-        return
-    start = system.pread(descriptor, 64, 0)
-    if not (_START.match(start) or _TORN_START.startswith(start.strip())):
-        raise refused(name, "is not a file of traces, and torchspan appends to no other file")
 
 
 def _make_folder(folder: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from torchspan.redaction import UNKNOWN
 from torchspan.redaction.bounds import ENTRIES_LIMIT, VALUE_LIMIT, size
-from torchspan.redaction.kinds_of_text import NAME_LIMIT, Identifier, Kind, SpanName, is_name
+from torchspan.redaction.kinds_of_text import NAME_LIMIT, Identifier, Kind, SpanName, is_short_name
 from torchspan.redaction.messages import LibraryMessage
 from torchspan.semconv._table import Attribute
 
@@ -105,7 +105,7 @@ def identifier(name: Any) -> str:
 
 @lru_cache(maxsize=2048)  # names come again and again
 def _name(text: str) -> str:
-    return text if is_name(text) else UNKNOWN
+    return text if is_short_name(text) else UNKNOWN
 
 
 # --- by the type of a row --------------------------------------------------------------------------------------

@@ -158,13 +158,7 @@ def _of_function(function: Any, site: Site, gate: Gate) -> Any:
     call, begun, end, ended = PROCESS_GUARD.call, site._begun, PROCESS_GUARD.end, site._ended
     beginning, ending = site.beginning, site.ending
 
-    def recorded(*args: Any, **kwargs: Any) -> Any:
-        countdown = gate.countdown
-        if countdown is None:
-            # Passing on no keywords takes longer than asking whether there are any.
-            return function(*args, **kwargs) if kwargs else function(*args)
-        for _ in countdown.passes:  # at most once: one event is let pass
-            return function(*args, **kwargs) if kwargs else function(*args)
+    def observe(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         record = call(beginning, begun, args, kwargs)
         if record is None:
             return function(*args, **kwargs)
@@ -175,6 +169,15 @@ def _of_function(function: Any, site: Site, gate: Gate) -> Any:
             raise
         end(ending, ended, record, None, result)
         return result
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        countdown = gate.countdown
+        if countdown is None:
+            # Passing on no keywords takes longer than asking whether there are any.
+            return function(*args, **kwargs) if kwargs else function(*args)
+        for _ in countdown.passes:  # at most once: one event is let pass
+            return function(*args, **kwargs) if kwargs else function(*args)
+        return observe(args, kwargs)
 
     return recorded
 
