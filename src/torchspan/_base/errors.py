@@ -140,8 +140,21 @@ class Guard:
             return None
 
     def end(self, name: str, function: Callable[..., T], *args: Any) -> T | None:
-        """As `call`, also during a pause, for what ends something that has begun."""
-        return self._attempt(name, function, args) if self.failing else self.call(name, function, *args)
+        """As `call`, also during a pause, for what ends something that has begun.
+
+        It is called once more where it failed or was interrupted, and does then what is left to do.
+        """
+        try:
+            result = boundaries.undisturbed(function, *args)
+        except BaseException as error:
+            if not isinstance(error, Exception) or is_programs(error):
+                self._attempt(name, function, args)
+                raise
+            self.caught(name, _step(function))
+            return self._attempt(name, function, args)
+        if self.failing:
+            self.worked(name, _step(function))
+        return result
 
     def _attempt(self, name: str, function: Callable[..., T], args: tuple[Any, ...]) -> T | None:
         """Call a function while something is failing."""

@@ -281,7 +281,13 @@ class Engine:
         """
         was_busy = self._busy.now
         try:
+            if event.end_ns is None:
+                self._settle(event, error, result, at_ns)
+        except (
+            BaseException
+        ):  # of the program, or a failure of torchspan's own: an event that has no end stays open forever
             self._settle(event, error, result, at_ns)
+            raise
         finally:
             self._busy.now = True
             try:

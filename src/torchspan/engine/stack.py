@@ -120,9 +120,14 @@ class EventStack:
         self._close(begun)
 
     def _close(self, begun: _OpenKey, error: BaseException | None = None, at_ns: int | None = None) -> None:
+        event = begun.event
         try:
-            if begun.event is not None:
-                self._engine.close(begun.event, error, at_ns=at_ns)
+            if event is not None:
+                self._engine.close(event, error, at_ns=at_ns)
+        except BaseException:
+            if event is not None:
+                self._engine.close(event, error, at_ns=at_ns)  # what an interrupt left undone
+            raise
         finally:
             self._open.remove(begun)
 

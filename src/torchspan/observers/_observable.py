@@ -165,15 +165,16 @@ class ObservableSite:
         """The call ended: it raised `error`, or returned `result`."""
         if error is not None and is_a(error, GeneratorExit):
             error = None  # a consumer of a generator that has had enough closes it: nothing has failed
-        observed = call.observed
-        del call.observed  # the exception's traceback refers to the call: a circle would keep the arguments
+        # The exception's traceback refers to the call: a circle would keep the arguments.
+        observed, call.observed = call.observed, None
         try:
-            if self._is_heard:
+            if observed is not None and self._is_heard:
                 observed.ended(error, result)
                 notify(self.post, observed)
         finally:
             if call.recorder is not None and call.begun is not None:
                 call.recorder.end(call.begun, error, result)
+                call.recorder = None
 
 
 def notify(observer: PartObserver[Any], call: Observed) -> None:
@@ -188,7 +189,7 @@ class ObservedCall:
     __slots__ = ("begun", "observed", "recorder")
 
     def __init__(self, observed: Observed, recorder: Recorder | None, begun: Any) -> None:
-        self.observed = observed
+        self.observed: Observed | None = observed
         self.recorder = recorder
         self.begun = begun
 
