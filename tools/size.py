@@ -18,16 +18,13 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "torchspan"
 
 LIMITS = {
-    "lines of code": 37_140,
+    "lines of code": 36_165,
     "files": 382,
     "lines of the longest function": 60,
     "class names used twice": 0,
     "module names used twice": 0,
 }
-"""What the package may have at most. Lines of code are without docstrings, comments and blank lines.
-
-480 of them are repairs of what the failing calls and the table of faults have shown, and 400 more are repairs of what outside readings
-found: hangs, lost spans, false sentences and remedies. 25 more are room for a first probe.
+"""What the package may have at most. Lines of code are without docstrings, comments and blank lines. 25 of them are room for a first probe.
 """
 
 _NO_CODE = {
