@@ -125,7 +125,7 @@ def one_pass():
     yield row("run of an engine, metrics read too rarely", execute, "with metrics", 50)
     engine.run_times[EXECUTE_PHASE].take()
     yield row("run of an engine, metrics read", execute, "with metrics", HELD // CALLS - 1)
-    metrics.close()
+    metrics.stop()
     engine.stop()
     yield row("run of an engine, bridge disabled", execute, IDLE_NS)
     yield row("run of an execution context, bridge disabled", run, IDLE_NS)
@@ -209,7 +209,7 @@ def between_collections(runs):
             function([], engine)
             took.append(clock() - start)
         single.append(took)
-    metrics.close()
+    metrics.stop()
     hooks.engine.stop()
     bare, hooked = single
     return (

@@ -49,14 +49,14 @@ def engine():
 def test_names_of_observed_functions(engine):
     observations = Observations(engine, make_ports())
     for number in range(NUMBER):
-        observations._bounded(f"function_{number}")
+        observations._known(f"function_{number}", "module", print)
     assert len(observations._names) == NAMES_LIMIT
 
 
 def test_a_name_that_is_too_long_is_not_kept(engine):
     observations = Observations(engine, make_ports())
-    assert observations._bounded("x" * NUMBER) is None
-    assert observations._names == set()
+    assert observations._known("x" * NUMBER, "module", print).target == "?"
+    assert observations._names == {"?"}
 
 
 def test_names_of_observers_in_an_event(engine):
@@ -73,7 +73,7 @@ def test_code_of_observed_functions_that_are_gone(engine):
     for number in range(CLASSES):
         scope = {}
         exec(f"def function_{number}(): return {number}", scope)
-        begun = observations.begin("name", "module", Observed(scope[f"function_{number}"], (), {}))
+        begun = observations.begin_named("name", "module", Observed(scope[f"function_{number}"], (), {}))
         begun.end(engine, None)
         del scope, begun
     gc.collect()
@@ -159,7 +159,6 @@ def test_classes_of_spans():
     try:
         for number in range(CLASSES):
             ends.watch(type(f"Span{number}", (), {**recording, "end": lambda self: None})(), print)
-        assert len(span_ends._EndsState.holders) <= span_ends.CLASSES_LIMIT
         assert len(span_ends._EndsState.classes) <= span_ends.CLASSES_LIMIT
     finally:
         ends.close()

@@ -4,7 +4,6 @@
 import importlib
 import inspect
 import json
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -151,7 +150,7 @@ def facts_of_breaks(sentence):
         "Skip calling `torch.compiler.disable()`d function\n  Explanation: Skip calling function `<function f at 0x7f>` since it "
         f"was wrapped with `torch.compiler.disable` (reason: {sentence})\n  Hint: Remove the `torch.compiler.disable` call\n"
     )
-    metrics = SimpleNamespace(fail_reason=sentence, restart_reasons={sentence, asked})
+    metrics = {"fail_reason": sentence, "restart_reasons": {sentence, asked}}
     yield from (frames.of_reason(text) for text in (sentence, asked, disabled))
     yield from (declarations.of_break(text).facts() for text in (asked, disabled))
     yield frames.summary(metrics, None, None)
