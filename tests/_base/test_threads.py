@@ -265,7 +265,7 @@ def test_a_thread_that_cannot_be_started_leaves_nothing(monkeypatch):
         threads.remove(label)
 
 
-def test_a_thread_that_has_begun_has_no_attribute_of_torchspans_and_none_was_set_by_its_own_code():
+def test_a_thread_that_has_begun_has_no_attribute_of_torchspans_and_its_code_set_none():
     class Own(threading.Thread):
         def __setattr__(self, name, value):
             names.append(name)

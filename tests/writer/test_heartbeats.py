@@ -138,7 +138,7 @@ def test_a_start_that_cannot_be_recorded_is_logged_and_heartbeats_come(begin, en
     engine.close(event)
     assert failing.elapsed() == [0.5, 1.0]
     assert consequences(caplog) == [
-        "recording the start of long work failed; the program continues, with less telemetry."
+        "starting heartbeats failed; the program continues, with less telemetry."
     ]
 
 

@@ -102,8 +102,10 @@ class Heartbeats(Listener):
         """See `Listener`. It follows the one that is `active`."""
         if event not in self._active or not self._is_exported(event):
             return False
-        self._reporter.begin(event)
-        self._thread.wake()
+        try:
+            self._reporter.begin(event)
+        finally:  # heartbeats come, also where the start could not be recorded
+            self._thread.wake()
         return True
 
     def close(self, event: Event, token: bool) -> None:  # noqa: ARG002 - see `Listener`
