@@ -137,9 +137,7 @@ def test_a_start_that_cannot_be_recorded_is_logged_and_heartbeats_come(begin, en
     time.advance(1)
     engine.close(event)
     assert failing.elapsed() == [0.5, 1.0]
-    assert consequences(caplog) == [
-        "starting heartbeats failed; the program continues, with less telemetry."
-    ]
+    assert consequences(caplog) == ["starting heartbeats failed; the program continues, with less telemetry."]
 
 
 @pytest.mark.parametrize("error", [None, ValueError(), KeyboardInterrupt()])
