@@ -147,14 +147,25 @@ class Guard:
         try:
             result = boundaries.undisturbed(function, *args)
         except BaseException as error:
-            if not isinstance(error, Exception) or is_programs(error):
-                self._attempt(name, function, args)
-                raise
-            self.caught(name, _step(function))
-            return self._attempt(name, function, args)
+            return self._end_again(name, function, args, error)
         if self.failing:
             self.worked(name, _step(function))
         return result
+
+    def _end_again(
+        self, name: str, function: Callable[..., T], args: tuple[Any, ...], error: BaseException
+    ) -> T | None:
+        """Do what is left to do after `error`, which is being handled. The two attempts are one failure."""
+        if not isinstance(error, Exception) or is_programs(error):
+            self._attempt(name, function, args)
+            raise error
+        self.caught(name, _step(function))
+        try:
+            return boundaries.undisturbed(function, *args)
+        except Exception as again:
+            if is_programs(again):
+                raise
+            return None
 
     def _attempt(self, name: str, function: Callable[..., T], args: tuple[Any, ...]) -> T | None:
         """Call a function while something is failing."""
