@@ -48,7 +48,7 @@ from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE, OPERATOR, PHASES, PROGRESS
 from torchspan.redaction import messages
 from torchspan.subscribers.callback_registry import REGISTRY
-from torchspan.subscribers.recording import BEGINNING
+from torchspan.subscribers.recording import BEGINNING, BEING_RECORDED
 from torchspan.writer import (
     OPT_IN,
     CurrentSpanNotes,
@@ -321,7 +321,8 @@ class Bridge:
         """Number of spans that were not started because starting them was paused."""
         left_out = self._engine.guard.left_out
         of_wrappers = sum(count for name, count in left_out.items() if name.startswith(OPENING))
-        return of_wrappers + left_out.get(self._writer.name, 0) + PROCESS_GUARD.left_out.get(BEGINNING, 0)
+        of_calls = left_out.get(BEING_RECORDED, 0) + PROCESS_GUARD.left_out.get(BEGINNING, 0)
+        return of_wrappers + left_out.get(self._writer.name, 0) + of_calls
 
     def _complete(self, report: RunReport) -> None:
         resolved = adapters.resolve_probes()

@@ -12,9 +12,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from support.tree import named
 from torchspan import phase
 from torchspan.adapters import observed_functions
-from torchspan.engine import rate_limits
+from torchspan.engine import RUNNING, rate_limits
 from torchspan.observers import Observer, observable
-from torchspan.subscribers.recording import RECORDING
 
 pytestmark = pytest.mark.slow
 
@@ -120,7 +119,7 @@ def test_without_a_span_around_it_a_function_begins_ten_traces_a_second_at_most(
 
 def test_inside_a_compilation_every_call_is_a_span(instrument, spans, clock):
     instrument()
-    engine = RECORDING.recorder.engine
+    engine = RUNNING.engine
     compilation = engine.open(phase.COMPILE, {})
     calls(leaf, 25)
     engine.close(compilation)

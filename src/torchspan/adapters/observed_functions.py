@@ -49,6 +49,7 @@ class Observations:
 
     def __init__(self, engine: Engine, ports: Ports) -> None:
         self._engine = engine
+        self.guard = engine.guard
         self._ports = ports
         self._decisions = Decisions(ports.parents, ports.call_policy, OBSERVED)
         self._names: set[str] = set()

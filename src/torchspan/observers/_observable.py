@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol
 
 from torchspan import _dynamo_safety
 from torchspan._base import reading
+from torchspan._base.boundaries import is_programs
 from torchspan._base.errors import ErrorPolicy
 from torchspan._base.reading import is_a
 from torchspan.engine import Observed
@@ -17,7 +18,7 @@ from torchspan.observers._observer import Observer, PartObserver
 from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.subscribers.function_wrappers import wrapped
 from torchspan.subscribers.interest import Gate
-from torchspan.subscribers.recording import BEGINNING, RECORDING, Recorder
+from torchspan.subscribers.recording import BEGINNING, BEING_RECORDED, RECORDING, Recorder
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -149,7 +150,17 @@ class ObservableSite:
         if not self.is_observed or REGISTRY.busy.now or _dynamo_safety.is_symbolic((*args, *kwargs.values())):
             return None
         observed = Observed(self.function, args, kwargs)
-        call = ObservedCall(observed, recorder, None if recorder is None else recorder.begin(self, observed, resumes))
+        call = ObservedCall(observed, recorder, None)
+        if recorder is not None and not (recorder.guard.failing and recorder.guard.leaves_out(BEING_RECORDED)):
+            try:
+                call.begun = recorder.begin(self, observed, resumes)
+            except Exception as error:  # the user's callbacks run all the same
+                if is_programs(error):
+                    raise
+                recorder.guard.caught(BEING_RECORDED, "begin")
+            else:
+                if recorder.guard.failing:
+                    recorder.guard.worked(BEING_RECORDED, "begin")
         if self._is_heard:
             try:
                 notify(self.pre, observed)

@@ -7,16 +7,22 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from torchspan._base.by_identity import ByIdentity
+from torchspan._base.errors import Guard
 from torchspan.subscribers.callback_registry import REGISTRY
 
 Undo = Callable[[], None]
 
-BEGINNING = "beginning an observed call"
-"""The name by which the guard of the process knows the start of every observed call."""
+BEGINNING, BEING_RECORDED = "beginning an observed call", "recording observed functions"
+"""The names by which the guard of the process knows the start of every observed call, and that of the recorder its part in it."""
 
 
 class Recorder(Protocol):
-    """Makes events of what is observed. Never raises an `Exception`."""
+    """Makes events of what is observed.
+
+    guard: counts what `begin` raises, and pauses it.
+    """
+
+    guard: Guard
 
     def begin(self, site: Any, call: Any, resumes: bool) -> Any:
         """A call of an observed function begins. Returns what `end` receives; None if the end is not to be recorded.
