@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "torchspan"
 
 LIMITS = {
-    "lines of code": 36_165,
+    "lines of code": 36_190,
     "files": 382,
     "lines of the longest function": 60,
     "class names used twice": 0,
