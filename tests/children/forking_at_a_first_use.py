@@ -69,7 +69,7 @@ def slow_file(name, original=os.memfd_create):
 
 CASES = {
     "program": ("torchspan.propagation._environment", start_a_program),
-    "program below run": ("torchspan.propagation._below_run", start_a_program),
+    "program below run": ("torchspan.propagation._environment", start_a_program),
     "callback": ("torchspan._base.source_places", fail_in_a_callback),
     "batch": ("torchspan.batching", batch),
     "batch's engine": ("torchspan.engine", batch),

@@ -56,7 +56,7 @@ def install(
             and has the span in which this process was started.
     """
     carries = _always if run is None else run.carries
-    boundary, carrier = ErrorBoundary(CONSEQUENCE), CurrentContext(carries)
+    boundary, carrier = ErrorBoundary(CONSEQUENCE), CurrentContext(carries, _item)
     undo: list[Undo] = [partial(threads.remove, carrier)]
 
     def stop() -> None:
@@ -82,6 +82,15 @@ def install(
         stop()
         raise
     return stop
+
+
+def _item(function: Function, context: context_api.Context) -> Function:
+    """A work item for another process. What it needs is loaded when the first one is submitted in a context."""
+    with uncut():
+        from torchspan.propagation import _carrier, _pools
+
+    boundaries.keep_apart()
+    return _pools.ItemPayload(function, _carrier.pack(context))
 
 
 def _when_imported(boundary: ErrorBoundary, name: str, install_in: Callable[[ModuleType], Undo]) -> Undo:

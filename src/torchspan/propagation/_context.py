@@ -13,8 +13,6 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext
 
-from torchspan._base import boundaries
-from torchspan._base.forks import uncut
 from torchspan._base.patching import Function
 from torchspan._context.threads import ContextCarrier
 from torchspan._sampling import STARTED_BY
@@ -22,19 +20,23 @@ from torchspan._sampling import STARTED_BY
 # --- OpenTelemetry's current context in threads and pools -----------------------------------------------------------
 CONSEQUENCE = "Propagating the context failed; the work continues, in traces of its own."
 
+MakeItem = Callable[[Function, Context], "Function | None"]
+
 
 class CurrentContext(ContextCarrier):
     """OpenTelemetry's current context.
 
     Args:
         carries: Whether it may be propagated now.
+        make_item: Makes the work item that a pool pickles, of a function and its context. Default: there is none.
     """
 
     outside = Context()
 
-    def __init__(self, carries: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, carries: Callable[[], bool] = lambda: True, make_item: MakeItem = lambda *_: None) -> None:
         super().__init__(CONSEQUENCE)
         self._carries = carries
+        self._make_item = make_item
 
     def for_thread(self) -> Context | None:
         """The context with a weak reference to its span, which may end before the thread does."""
@@ -49,13 +51,7 @@ class CurrentContext(ContextCarrier):
     def for_process(self, function: Function) -> Function | None:
         """The function with the context as text."""
         context = self.for_item()
-        if context is None:
-            return None
-        with uncut():
-            from torchspan.propagation import _carrier, _pools
-
-        boundaries.keep_apart()
-        return _pools.ItemPayload(function, _carrier.pack(context))
+        return None if context is None else self._make_item(function, context)
 
     def enter(self, value: Context) -> Token[Context]:
         """Attach it."""

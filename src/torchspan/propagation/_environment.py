@@ -12,10 +12,11 @@ from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as context_api
+from opentelemetry import trace
 
 from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.forks import uncut
 from torchspan._base.patching import Function
+from torchspan.environment_variables import TORCHSPAN_RUN
 from torchspan.propagation import _carrier
 from torchspan.propagation._start_up import INHERITED
 
@@ -37,7 +38,7 @@ def popen(boundary: ErrorBoundary, carries: Callable[[], bool], run: BelowRun | 
     def environment_of(passed: Any) -> dict[Any, Any] | None:
         if passed is not None and not isinstance(passed, Mapping):
             return None  # Python refuses it
-        below_run = None if run is None else _below_run(passed, run)
+        below_run = None if run is None else of_run(passed, run)
         in_context = of_child(passed if below_run is None else below_run, INHERITED) if carries() else None
         return below_run if in_context is None else in_context
 
@@ -53,11 +54,21 @@ def popen(boundary: ErrorBoundary, carries: Callable[[], bool], run: BelowRun | 
     return start
 
 
-def _below_run(passed: Any, run: BelowRun) -> dict[Any, Any] | None:
-    with uncut():
-        from torchspan.propagation import _below_run
+def of_run(passed: Any, run: BelowRun) -> dict[Any, Any] | None:
+    """The environment for a child in the current span, which is put into the variable of the run; None to leave it unchanged.
 
-    return _below_run.of_child(passed, run)
+    The span is the parent of roots in `run`'s own provider in the child. A provider that the child sets does not see it.
+
+    Args:
+        passed: What the program passed: a mapping, or None for a copy of this process's environment.
+    """
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid:
+        return None
+    environment = copied(passed)
+    if TORCHSPAN_RUN not in environment:  # the program starts the child outside of the run
+        return None
+    return {**environment, TORCHSPAN_RUN: run.text_for_child(context)}
 
 
 def of_child(passed: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None:
