@@ -32,7 +32,7 @@ ABOVE_THE_GUARDS = SWALLOWED | {
     "_base.background": ("Background._work",),
     "_base.boundaries": ("ErrorBoundary.attempt", "ErrorBoundary.end", "ErrorBoundary.end.ending", "ErrorBoundary._attempt"),
     "_base.errors": (
-        "Guard.call", "Guard.end", "Guard._attempt", "Guard.caught",
+        "Guard.call", "Guard.end", "Guard._end_again", "Guard.caught",
     ),
     "_base.flushing": ("_Call._run",),
     "_base.imports": ("AroundImport.find_spec", "_wrap_loader.exec_module", "run_body"),

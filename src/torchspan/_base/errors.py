@@ -21,7 +21,7 @@ logger = Log("torchspan")
 T = TypeVar("T")
 
 FAILED: Any = object()
-"""Returned in place of an observer's result if there is none."""
+"""Returned in place of a callback's result if there is none."""
 
 FAILURES_BEFORE_PAUSING = 3
 """An observer of torchspan's that failed this often in a row is paused: it would probably fail again, and cost time."""
@@ -129,15 +129,18 @@ class Guard:
 
     def call(self, name: str, function: Callable[..., T], *args: Any) -> T | None:
         """Return what `function(*args)` returns; None if it raised or is paused."""
-        if self.failing:
-            return None if self.leaves_out(name) else self._attempt(name, function, args)
+        if self.failing and self.leaves_out(name):
+            return None
         try:
-            return boundaries.undisturbed(function, *args)
+            result = boundaries.undisturbed(function, *args)
         except Exception as error:
             if is_programs(error):
                 raise
             self.caught(name, _step(function))
             return None
+        if self.failing:
+            self.worked(name, _step(function))
+        return result
 
     def end(self, name: str, function: Callable[..., T], *args: Any) -> T | None:
         """As `call`, also during a pause, for what ends something that has begun.
@@ -156,28 +159,20 @@ class Guard:
         self, name: str, function: Callable[..., T], args: tuple[Any, ...], error: BaseException
     ) -> T | None:
         """Do what is left to do after `error`, which is being handled. The two attempts are one failure."""
-        if not isinstance(error, Exception) or is_programs(error):
-            self._attempt(name, function, args)
-            raise error
-        self.caught(name, _step(function))
+        is_failure = isinstance(error, Exception) and not is_programs(error)
+        if is_failure:
+            self.caught(name, _step(function))
         try:
-            return boundaries.undisturbed(function, *args)
+            result = boundaries.undisturbed(function, *args)
         except Exception as again:
             if is_programs(again):
                 raise
-            return None
-
-    def _attempt(self, name: str, function: Callable[..., T], args: tuple[Any, ...]) -> T | None:
-        """Call a function while something is failing."""
-        try:
-            result = boundaries.undisturbed(function, *args)
-        except Exception as error:
-            if is_programs(error):
-                raise
-            self.caught(name, _step(function))
-            return None
-        self.worked(name, _step(function))
-        return result
+            result = None
+            if not is_failure:
+                self.caught(name, _step(function))
+        if is_failure:
+            return result
+        raise error
 
     # --- for a caller that catches exceptions itself: a loop over listeners ----------------------------------------
     def leaves_out(self, name: str) -> bool:
