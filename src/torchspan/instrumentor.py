@@ -25,6 +25,7 @@ from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.imports import FirstImports, Import
 from torchspan._base.logs import Log
+from torchspan._base.reading import module_of_frame
 from torchspan._launched.start import CONFIGURATION_FILE
 from torchspan._launched.start import current as current_run
 from torchspan._sampling import rules as sampling_rules
@@ -455,10 +456,10 @@ def _warn_of_differences(active: Mapping[str, Any], given: Mapping[str, Any]) ->
 def _caller(caller: FrameType) -> tuple[Origin, bool]:
     """Who calls `TorchspanInstrumentor.instrument`, by the modules on the stack, and whether with the options of a file."""
     origin = Origin.PROGRAM
-    is_file = _module(caller).startswith(CONFIGURATION)
+    is_file = module_of_frame(caller).startswith(CONFIGURATION)
     frame: FrameType | None = caller
     while frame is not None:
-        module = _module(frame)
+        module = module_of_frame(frame)
         if module == RUN:
             return Origin.RUN, is_file
         if module.startswith((LOADER, CONFIGURATION)):
@@ -493,10 +494,6 @@ def _report_not_enabled(error: Exception) -> None:
         from torchspan._launched.run_report import NOT_ENABLED
 
         run.fail(f"{NOT_ENABLED}: {error!r}")
-
-
-def _module(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__"))
 
 
 def _is_inductors() -> bool:

@@ -64,10 +64,7 @@ class Observations:
 
     def end(self, begun: BegunCall, error: BaseException | None, result: Any) -> None:
         """See `Recorder`."""
-        if begun.event is not None:
-            self._engine.close(begun.event, error, result)
-        else:
-            begun.end(self._engine, error, result)
+        begun.end(self._engine, error, result)
 
     def missed(self) -> None:
         """Count a call that is not recorded, unless it is one of a callback of the user."""

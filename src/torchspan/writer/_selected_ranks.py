@@ -22,10 +22,13 @@ class SelectedRanks:
 
     def __init__(self, text: str) -> None:
         self._selection = None if text == ALL else Selection(text)
-        self.are_all = self._selection is None
-        """Whether every rank has spans."""
         self.left_out = 0
         """Spans that were not started because of this process's rank."""
+
+    @property
+    def are_all(self) -> bool:
+        """Whether every rank has spans."""
+        return self._selection is None
 
     def has_this_one(self) -> bool:
         """Whether this process has spans."""

@@ -113,7 +113,7 @@ class SpanWriter(Listener):
         self._budget = Budget(spans_per_trace)
         self._folding = Folding(parents)
         self._signals = signals or EventSignals()
-        self._ranks = ranks
+        self._ranks = None if ranks is None or ranks.are_all else ranks
 
     def look_for_provider(self) -> None:
         """Look up the current provider, if one is set."""
@@ -141,7 +141,7 @@ class SpanWriter(Listener):
     # --- start ------------------------------------------------------------------------------------------------
     def open(self, event: Event) -> _Open | None:
         """Start the span of an event. Returns None on a rank that has no spans."""
-        if self._ranks is not None and not self._ranks.are_all and self._ranks.leaves_out():
+        if self._ranks is not None and self._ranks.leaves_out():
             return None
         tracer = self._tracers.get()
         context, links = self._parent(event)
