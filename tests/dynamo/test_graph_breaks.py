@@ -160,6 +160,24 @@ def test_a_frame_compiled_again_says_which_guard_failed(events, spans):
     assert events() == [("torch.compile.recompile", why)]
 
 
+@pytest.mark.parametrize(
+    ("function", "first", "second"),
+    [
+        (sum, [ONES], [ONES, ONES.clone()]),
+        (compiled.plain, ONES, torch.ones(3, 3, 3)),
+    ],
+    ids=["one tensor more", "one axis more"],
+)
+def test_a_version_with_more_sizes_than_the_one_before_leaves_none_open(function, first, second, spans, caplog):
+    again = torch.compile(lambda given: function(given), backend="eager", dynamic=False)
+    again(first)
+    again(second)
+    _, recompiled = spans("torch.compile_frame")
+    assert "torch.compile.recompile.class" in recompiled.attributes
+    assert [key for key in recompiled.attributes if "open_sizes" in key] == []
+    assert [record.getMessage() for record in caplog.records if record.name == "torchspan"] == []
+
+
 def test_no_word_of_a_text_leaves_in_the_reason_of_a_recompile(spans):
     function = torch.compile(compiled.length_of_a_text, backend="eager")
     for text in ("first", "Patients: Alice Smith and Oppenheimer.", 'call "Bezos" or Musk, it\'s # of the old user'):

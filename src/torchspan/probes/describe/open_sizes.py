@@ -63,8 +63,10 @@ def _guards(version: Any) -> tuple[_Sizes, list[str]] | None:
 
 def _differing(old: tuple[_Sizes, list[str]], new: tuple[_Sizes, list[str]]) -> dict[tuple[str, int], int]:
     """The earlier sizes of what is open now; empty if the versions differ in anything else."""
-    differing = {place: old[0][place] for place, size in new[0].items() if old[0].get(place, "None") != size}
-    if old[1] != new[1] or old[0].keys() != new[0].keys() or any(new[0][place] != "None" for place in differing):
+    if old[1] != new[1] or old[0].keys() != new[0].keys():
+        return {}
+    differing = {place: old[0][place] for place, size in new[0].items() if old[0][place] != size}
+    if any(new[0][place] != "None" for place in differing):
         return {}
     return {place: int(size) for place, size in differing.items() if size.isdecimal()}
 
