@@ -57,7 +57,6 @@ _FLAGS: Callable[[type], int] = type.__dict__["__flags__"].__get__
 _MODULE: Callable[[type], Any] = type.__dict__["__module__"].__get__
 _QUALNAME: Callable[[type], Any] = type.__dict__["__qualname__"].__get__
 
-_TRACEBACK = BaseException.__dict__["__traceback__"].__get__
 
 _PLAIN_TYPES = frozenset(map(id, (BuiltinFunctionType, FunctionType, SimpleNamespace)))
 """Types of Python that only store: reading an attribute of their objects runs no code."""
@@ -348,7 +347,5 @@ def module_of_frame(frame: FrameType | None) -> str:
 
 
 # --- exceptions ------------------------------------------------------------------------------------------------------
-def traceback_of(error: BaseException) -> TracebackType | None:
-    """The traceback of an exception, even if its class defines an attribute of that name."""
-    traceback: TracebackType | None = _TRACEBACK(error)
-    return traceback
+traceback_of: Callable[[BaseException], TracebackType | None] = BaseException.__dict__["__traceback__"].__get__
+"""The traceback of an exception, even if its class defines an attribute of that name. A guard calls it near the limit of recursion."""
