@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import wrapt
-from opentelemetry import trace
-from opentelemetry.trace import INVALID_SPAN_CONTEXT, Span, SpanContext, TraceFlags
+from opentelemetry.trace import INVALID_SPAN_CONTEXT, Span, SpanContext
 
 from torchspan._launched.private_api import tracer_provider
-from torchspan._launched.run_settings import parse_traceparent
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -73,14 +71,3 @@ def owned(context: SpanContext, local_root: int | None = None) -> RunSpanContext
 def is_owned(context: SpanContext) -> bool:
     """Whether `context` is that of a span of `run`'s own provider."""
     return isinstance(context, RunSpanContext)
-
-
-def remote(traceparent: str) -> SpanContext | None:
-    """The span that a W3C traceparent names, as one of another process; None for an invalid one."""
-    ids = parse_traceparent(traceparent)
-    return None if ids is None else SpanContext(ids[0], ids[1], is_remote=True, trace_flags=TraceFlags(ids[2]))
-
-
-def traceparent(context: SpanContext) -> str:
-    """The W3C traceparent of a span."""
-    return f"00-{trace.format_trace_id(context.trace_id)}-{trace.format_span_id(context.span_id)}-{context.trace_flags:02x}"

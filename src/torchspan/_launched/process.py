@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry import trace
 from opentelemetry.trace import NoOpTracer, ProxyTracerProvider, SpanContext, Tracer, TracerProvider
 
 from torchspan._base import forks
@@ -21,7 +22,6 @@ from torchspan._base.errors import Pause
 from torchspan._base.exits import NOT_TAKEN, Patience
 from torchspan._base.thread_starts import has_ended_by, start_thread
 from torchspan._launched import private_api as otel_private
-from torchspan._launched.own_spans import traceparent
 from torchspan._launched.run_report import NO_SDK, NOT_APPLIED, RunReport
 from torchspan._launched.run_settings import RunSettings
 
@@ -157,7 +157,7 @@ class RunProcess:
 
     def text_for_child(self, span: SpanContext) -> str:
         """The value of TORCHSPAN_RUN for a program that is started in this span."""
-        return self.settings._replace(span=traceparent(span)).to_text()
+        return self.settings._replace(span=_traceparent(span)).to_text()
 
     def write_report(self) -> None:
         """Write the report as it is now."""
@@ -370,6 +370,11 @@ class RunProcess:
     def _note_gave_up(self, now: float) -> None:
         with contextlib.suppress(OSError, AttributeError):
             self.report.folder.write(GAVE_UP, str(now).encode())  # type: ignore[union-attr]
+
+
+def _traceparent(context: SpanContext) -> str:
+    """The W3C traceparent of a span."""
+    return f"00-{trace.format_trace_id(context.trace_id)}-{trace.format_span_id(context.span_id)}-{context.trace_flags:02x}"
 
 
 def _behind(provider: Any) -> object:

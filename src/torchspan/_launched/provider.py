@@ -21,10 +21,10 @@ from opentelemetry.sdk.metrics.export import MetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator
-from opentelemetry.trace import NonRecordingSpan, Span, SpanKind
+from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, TraceFlags
 
 from torchspan._launched import configured
-from torchspan._launched.own_spans import OwnSpan, RunSpanContext, remote
+from torchspan._launched.own_spans import OwnSpan, RunSpanContext
 from torchspan._launched.run_settings import RunSettings, parse_traceparent
 from torchspan._sampling.ids import IDS
 
@@ -113,7 +113,7 @@ class StartParent:
     """
 
     def __init__(self, settings: RunSettings) -> None:
-        self._span = remote(settings.span)
+        self._span = _remote(settings.span)
         self.trace_id = None if self._span is None else self._span.trace_id
         """The trace of that span."""
         caller = parse_traceparent(os.environ.get("TRACEPARENT"))
@@ -131,6 +131,12 @@ class StartParent:
         if kind is SpanKind.CONSUMER or trace.get_current_span(context).get_span_context().is_valid:
             return context
         return trace.set_span_in_context(NonRecordingSpan(self._span), context)
+
+
+def _remote(traceparent: str) -> SpanContext | None:
+    """The span that a W3C traceparent names, as one of another process; None for an invalid one."""
+    ids = parse_traceparent(traceparent)
+    return None if ids is None else SpanContext(ids[0], ids[1], is_remote=True, trace_flags=TraceFlags(ids[2]))
 
 
 class RunTracer(trace.Tracer):
