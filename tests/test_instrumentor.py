@@ -6,8 +6,9 @@ import dataclasses
 import inspect
 import json
 import logging
-import os
+import pathlib
 import re
+import runpy
 import sys
 import threading
 import types
@@ -28,7 +29,7 @@ from support import child
 from support.own_failures import consequences
 from torchspan import TorchspanInstrumentor, instrumentor
 from torchspan._server_span import ServerSpans
-from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Settings
+from torchspan._settings import ARGUMENTS, SETTINGS, Settings
 from torchspan._settings.kinds import Choice
 from torchspan.adapters import export
 from torchspan.engine import RUNNING
@@ -47,8 +48,8 @@ def used(monkeypatch):
     built = []
 
     class Bridge:
-        def __init__(self, settings, tracer_provider, meter_provider, logger_provider, _run):
-            built.append((settings, tracer_provider, meter_provider, logger_provider))
+        def __init__(self, settings, providers, _run):
+            built.append((settings, *providers.values()))
 
         def hook(self, library, *, late):
             pass
@@ -100,21 +101,10 @@ def test_a_part_that_cannot_be_removed_is_logged_and_the_others_are_removed(monk
     assert consequences(caplog) == ["A part of torchspan could not be removed. The others are."]
 
 
-def test_the_signature_is_the_table():
-    parameters = inspect.signature(torchspan.instrument).parameters
-    assert sorted(parameters) == sorted(ARGUMENTS)
-    assert [name for name in parameters if name not in PROVIDERS] == [setting.name for setting in SETTINGS]
-    assert {(each.kind, each.default) for each in parameters.values()} == {(inspect.Parameter.KEYWORD_ONLY, None)}
-
-
-def test_the_types_of_the_signature_are_those_of_the_table():
-    names = {
-        "TracerProvider": trace.TracerProvider,
-        "MeterProvider": metrics.MeterProvider,
-        "LoggerProvider": _logs.LoggerProvider,
-        "os": os,
-    }
-    hints = typing.get_type_hints(torchspan.instrument, {**vars(typing), **names})
+def test_the_types_for_type_checkers_are_those_of_the_table():
+    stub = runpy.run_path(str(pathlib.Path(instrumentor.__file__).parent / "_settings" / "arguments.pyi"))
+    hints = typing.get_type_hints(stub["InstrumentSettings"])
+    assert ["tracer_provider", *hints] == list(ARGUMENTS)
     types = {setting.name: hints[setting.name] for setting in SETTINGS}
     choices = {setting.name: setting.kind.choices for setting in SETTINGS if isinstance(setting.kind, Choice)}
     number, text = float | None, str | None
@@ -133,7 +123,6 @@ def test_the_types_of_the_signature_are_those_of_the_table():
         "inputs": text,
         "inputs_every": int | None,
     }
-    assert hints["tracer_provider"] == trace.TracerProvider | None
     assert hints["meter_provider"] == metrics.MeterProvider | None
     assert hints["logger_provider"] == _logs.LoggerProvider | None
 

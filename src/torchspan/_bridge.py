@@ -5,14 +5,11 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from opentelemetry.metrics import MeterProvider
-from opentelemetry.trace import TracerProvider
-
-from torchspan import _settings, adapters, semconv
+from torchspan import _settings, adapters, engine, semconv, writer
 from torchspan._base.boundaries import undo_all
 from torchspan._base.errors import PROCESS_GUARD
 from torchspan._base.logs import Log
@@ -22,54 +19,16 @@ from torchspan._operators import BLOCKS, OperatorRoots, OperatorsOfCompilations
 from torchspan._sampling.rules import SamplingRules
 from torchspan._settings import Settings
 from torchspan._settings.kinds import FOLLOW_COMPILED, FOLLOW_NONE
-from torchspan.adapters import (
-    Imports,
-    Ports,
-    Provenance,
-    dynamo,
-    export,
-    observed_functions,
-    tensorrt,
-    torch_tensorrt,
-)
+from torchspan.adapters import dynamo, export, observed_functions, tensorrt, torch_tensorrt
 from torchspan.device import DeviceTimes, LayerTimes, set_thread_local_capture
-from torchspan.engine import (
-    RUNNING,
-    ActiveWork,
-    Engine,
-    LimitedCalls,
-    Listener,
-    RateLimits,
-    RunSampling,
-    RunTotals,
-)
 from torchspan.engine.dispatch import OPENING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE, OPERATOR, PHASES, PROGRESS
 from torchspan.redaction import messages
 from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.subscribers.recording import BEGINNING, BEING_RECORDED
-from torchspan.writer import (
-    OPT_IN,
-    CurrentSpanNotes,
-    DeviceMemory,
-    Heartbeats,
-    MetricWriter,
-    ProcessMemory,
-    ProgressWriter,
-    Sampler,
-    SelectedRanks,
-    ServingMarks,
-    SpanParents,
-    SpanWriter,
-    event_signals,
-    is_inside_output,
-    is_suppressed,
-)
 
 if TYPE_CHECKING:
-    from opentelemetry._logs import LoggerProvider
-
     from torchspan.adapters.machinery.wrap import Follow
     from torchspan.adapters.module_inputs import ModuleInputs
     from torchspan.writer._metric_writer import Gathered
@@ -83,48 +42,38 @@ class Bridge:
     """Made when the first observed library is imported. The others join it.
 
     Args:
-        tracer_provider, meter_provider, logger_provider: The providers to use instead of the global ones.
+        providers: Those to use instead of the global ones, by the names of `instrument()`'s arguments.
         run: torchspan's part in this process, if the program runs under `torchspan run`.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        tracer_provider: TracerProvider | None,
-        meter_provider: MeterProvider | None,
-        logger_provider: LoggerProvider | None,
-        run: RunProcess | None,
-    ) -> None:
+    def __init__(self, settings: Settings, providers: Mapping[str, Any], run: RunProcess | None) -> None:
         self._settings = settings
         self._run = run
         self._undo: list[Undo] = []
         self._report = None if run is None else run.report
-        self._engine = Engine(REGISTRY)
-        RUNNING.start(self._engine)
+        self._engine = engine.Engine(REGISTRY)
+        engine.RUNNING.start(self._engine)
         try:
-            self._set_up(tracer_provider, meter_provider, logger_provider)
+            self._set_up(
+                providers.get("tracer_provider"), providers.get("meter_provider"), providers.get("logger_provider")
+            )
         except BaseException:
             self._engine.stop()
             raise
 
-    def _set_up(
-        self,
-        tracer_provider: TracerProvider | None,
-        meter_provider: MeterProvider | None,
-        logger_provider: LoggerProvider | None,
-    ) -> None:
+    def _set_up(self, tracer_provider: Any, meter_provider: Any, logger_provider: Any) -> None:
         settings, run = self._settings, self._run
-        self._parents = SpanParents()
-        self._sampling = RunSampling(RateLimits(), _asked_rules(settings))
+        self._parents = writer.SpanParents()
+        self._sampling = engine.RunSampling(engine.RateLimits(), _asked_rules(settings))
         self._device_times = DeviceTimes(self._engine) if settings.gpu_time == "sampled" else None
-        self._signals = event_signals(
-            os.environ.get(OPT_IN, ""), settings.events, logger_provider, capture_text=settings.capture == "text"
+        self._signals = writer.event_signals(
+            os.environ.get(writer.OPT_IN, ""), settings.events, logger_provider, capture_text=settings.capture == "text"
         )
         self._ports = self._make_ports()
-        self._provenance = Provenance()
+        self._provenance = adapters.Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
-        self._ranks = SelectedRanks(settings.ranks)
-        self._writer = SpanWriter(
+        self._ranks = writer.SelectedRanks(settings.ranks)
+        self._writer = writer.SpanWriter(
             tracer_provider,
             parents=self._parents,
             capture=settings.capture,
@@ -133,34 +82,34 @@ class Bridge:
             holds=self._sampling.use,
             ranks=self._ranks,
         )
-        self._progress = ProgressWriter(tracer_provider, tracer_of=None if run is None else run.tracer)
+        self._progress = writer.ProgressWriter(tracer_provider, tracer_of=None if run is None else run.tracer)
         self._operators = OperatorRoots(_load_native, settings.operators, settings.capture)
         if run is None and self._ranks.has_this_one():  # below `run` the first span decides
             self._engine.guard.call("looking for a provider", self._writer.look_for_provider)
         self._gathering: list[Callable[[], Iterable[Gathered]]] = []
         self._inputs = self._following(settings)
         self._metrics = self._make_metrics(meter_provider)
-        self._totals = None if run is None else RunTotals(self._engine.run_times.values())
-        self._engine.listen(self._listeners(), is_suppressed=is_suppressed, is_inside=is_inside_output)
+        self._totals = None if run is None else engine.RunTotals(self._engine.run_times.values())
+        self._engine.listen(self._listeners(), is_suppressed=writer.is_suppressed, is_inside=writer.is_inside_output)
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
-        self.imports = Imports(self._engine, self._writer.has_destination)
+        self.imports = adapters.Imports(self._engine, self._writer.has_destination)
         """Receives imports that have ended."""
         self._tensorrt_hooked: tensorrt.Hooked = set()
         if self._report is not None:
             self._report.complete = self._complete
 
-    def _make_ports(self) -> Ports:
-        notes = CurrentSpanNotes(self._signals)
-        return Ports(
+    def _make_ports(self) -> adapters.Ports:
+        notes = writer.CurrentSpanNotes(self._signals)
+        return adapters.Ports(
             redact=messages.line_reader(capture_text=self._settings.capture == "text"),
             annotate_current=notes.add,
             annotate_again=notes.add_again,
             parents=self._parents,
-            call_policy=LimitedCalls(RateLimits()),
+            call_policy=engine.LimitedCalls(engine.RateLimits()),
             sampling=self._sampling,
         )
 
-    def _make_metrics(self, meter_provider: MeterProvider | None) -> MetricWriter:
+    def _make_metrics(self, meter_provider: Any) -> writer.MetricWriter:
         dropped: dict[str, Callable[[], int]] = {
             semconv.DroppedReason.BUDGET: lambda: self._writer.dropped,
             semconv.DroppedReason.RANK: lambda: self._ranks.left_out,
@@ -175,7 +124,7 @@ class Bridge:
             PROGRESS.name: lambda: self._progress.emitted,
             OPERATOR.name: lambda: self._operators.emitted,
         }
-        return MetricWriter(
+        return writer.MetricWriter(
             self._engine,
             meter_provider,
             dropped=dropped,
@@ -184,10 +133,10 @@ class Bridge:
             default=None if self._run is None else self._run.meter_provider,
         )
 
-    def _listeners(self) -> Iterator[Listener]:
+    def _listeners(self) -> Iterator[engine.Listener]:
         """Those who receive events, in their order."""
-        long = ActiveWork()
-        yield ServingMarks()
+        long = engine.ActiveWork()
+        yield writer.ServingMarks()
         yield self._writer
         yield self._operators
         yield OperatorsOfCompilations(self._operators)
@@ -195,15 +144,17 @@ class Bridge:
         yield from self._metrics.listeners
         if self._settings.heartbeat != 0:
             guard, is_exported = self._engine.guard, self._writer.is_exported
-            heartbeats = Heartbeats(long, self._progress, self._settings.heartbeat, guard, is_exported=is_exported)
+            heartbeats = writer.Heartbeats(
+                long, self._progress, self._settings.heartbeat, guard, is_exported=is_exported
+            )
             self._engine.at_stop(heartbeats.stop)
             yield heartbeats
         if self._totals is not None:
             yield self._totals
-        sampler = Sampler()
+        sampler = writer.Sampler()
         self._engine.at_stop(sampler.close)
-        yield ProcessMemory(sampler, self._writer.is_exported)
-        yield DeviceMemory(sampler, self._writer.is_exported, set_thread_local_capture)
+        yield writer.ProcessMemory(sampler, self._writer.is_exported)
+        yield writer.DeviceMemory(sampler, self._writer.is_exported, set_thread_local_capture)
         yield LayerTimes(self._settings.layers)
         if self._device_times is not None:
             yield self._device_times

@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 import enum
-import functools
 import os
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 
@@ -53,18 +52,17 @@ except ValueError as error:  # importing it reads OTEL_PROPAGATORS
 if TYPE_CHECKING:
     from types import FrameType
 
-    from opentelemetry._logs import LoggerProvider
-    from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
+    from typing_extensions import Unpack
 
     from torchspan._bridge import Bridge
     from torchspan._launched.process import RunProcess
     from torchspan._settings import Settings
+    from torchspan._settings.arguments import InstrumentSettings
 
 logger = Log("torchspan")
 
 Undo = Callable[[], None]
-P = ParamSpec("P")
 
 OBSERVED = (
     "torch._dynamo",
@@ -266,43 +264,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 TorchspanInstrumentor._switching = renewed(threading.RLock())
 
 
-def _refusing_unknown_arguments(function: Callable[P, None]) -> Callable[P, None]:
-    """The function, with an error for an unknown argument that says which one was meant."""
-
-    @functools.wraps(function)
-    def refusing(*args: P.args, **kwargs: P.kwargs) -> None:
-        _settings.refuse_unknown(kwargs)
-        function(*args, **kwargs)
-
-    return refusing
-
-
-@_refusing_unknown_arguments
-def instrument(
-    *,
-    tracer_provider: TracerProvider | None = None,
-    meter_provider: MeterProvider | None = None,
-    logger_provider: LoggerProvider | None = None,
-    detail: Literal["stages", "passes"] | None = None,
-    build_phases: Literal["auto", "on", "off"] | None = None,
-    heartbeat: float | None = None,
-    capture: Literal["local", "none", "text"] | None = None,
-    events: Literal["span", "log"] | None = None,
-    propagation: Literal["on", "links", "off"] | None = None,
-    without_gpu: bool | None = None,
-    ready_after: str | None = None,
-    sample_other: float | None = None,
-    sample_execute: float | None = None,
-    sample_execute_per_second: float | None = None,
-    sample_execute_target: float | None = None,
-    ranks: str | int | None = None,
-    graph_runs: bool | None = None,
-    operators: Literal["off", "sampled", "on"] | None = None,
-    gpu_time: Literal["off", "sampled"] | None = None,
-    layers: str | None = None,
-    inputs: str | None = None,
-    inputs_every: int | None = None,
-) -> None:
+def instrument(*, tracer_provider: TracerProvider | None = None, **settings: Unpack[InstrumentSettings]) -> None:
     """Start tracing what torch.compile, torch.export, Torch-TensorRT and TensorRT do.
 
     May be called before or after these libraries are imported; it imports neither them nor torch. While torchspan is
@@ -369,9 +331,9 @@ def instrument(
         torchspan.exceptions.ConfigurationError: for an invalid value.
         torchspan.testing.TooLateError: `without_gpu` is set, and torch_tensorrt was imported before or CUDA is initialized.
     """
-    arguments = dict(locals())
+    _settings.refuse_unknown(settings)
     instrumentor = TorchspanInstrumentor()
-    instrumentor._enabling(instrumentor._request, Origin.PROGRAM, arguments)
+    instrumentor._enabling(instrumentor._request, Origin.PROGRAM, {"tracer_provider": tracer_provider, **settings})
 
 
 def uninstrument() -> None:
@@ -526,7 +488,7 @@ class _Arrivals:
         self._due: deque[tuple[str, Callable[[Bridge], object]]] = deque()
         self._lock = renewed(threading.Lock())
         self.times = FirstImports(IMPORTS, self.imported, LIBRARIES)
-        self._how = (settings, *(providers[name] for name in _settings.PROVIDERS), run)
+        self._how = settings, providers, run
 
     def hook(self, library: str, late: bool) -> Undo:
         """Raises nothing: it would come out of the program's own import of the library."""

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from torchspan import _settings, phase
 from torchspan._bridge import Bridge
 
-engine = Bridge(_settings.load({}), None, None, run=None, logger_provider=None)._engine
+engine = Bridge(_settings.load({}), {}, run=None)._engine
 
 @contextmanager
 def working(which=phase.COMPILE):

@@ -263,7 +263,7 @@ def active(monkeypatch):
             super().__init__(*which)
             made.append(self)
 
-    monkeypatch.setattr(_bridge, "ActiveWork", Kept)
+    monkeypatch.setattr(_bridge.engine, "ActiveWork", Kept)
     return made
 
 

@@ -113,15 +113,18 @@ def test_baggage_that_the_program_passes_itself_stays_alongside_our_parent(instr
     assert span_id(request) in environment["TRACEPARENT"]
 
 
-def test_what_this_process_only_inherited_is_replaced_state_and_baggage_included(tracer):
+def test_what_this_process_only_inherited_is_replaced_state_and_baggage_included(tracer, monkeypatch):
     inherited = {"TRACEPARENT": THEIRS, "TRACESTATE": "vendor=x", "BAGGAGE": "tenant=a"}
+    for name, value in inherited.items():
+        monkeypatch.setitem(_environment.INHERITED, name, value)
     with tracer.start_as_current_span("request") as request:
-        environment = _environment.of_child({**inherited, "MINE": "1"}, inherited)
+        environment = _environment.of_child({**inherited, "MINE": "1"})
     assert environment == {"MINE": "1", "TRACEPARENT": f"00-{trace_id(request)}-{span_id(request)}-03"}
 
 
-def test_outside_of_spans_what_is_inherited_continues(tracer):
-    assert _environment.of_child(None, {"TRACEPARENT": THEIRS}) is None
+def test_outside_of_spans_what_is_inherited_continues(tracer, monkeypatch):
+    monkeypatch.setitem(_environment.INHERITED, "TRACEPARENT", THEIRS)
+    assert _environment.of_child(None) is None
 
 
 def test_outside_of_spans_the_programs_own_object_is_what_is_passed_on(instrument):
@@ -295,7 +298,7 @@ def test_values_of_the_programs_environment_are_not_asked_for_a_text(tracer):
             raise SystemExit("asked")
 
     with tracer.start_as_current_span("request"):
-        assert _environment.of_child({"TRACEPARENT": Path()}, {}) is None
+        assert _environment.of_child({"TRACEPARENT": Path()}) is None
 
 
 class Expanding(dict):

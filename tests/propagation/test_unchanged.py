@@ -3,6 +3,7 @@
 
 import asyncio
 import contextvars
+import functools
 import gc
 import inspect
 import logging
@@ -24,7 +25,7 @@ from support.own_failures import consequences
 from support.work import span_id
 from torchspan._base.patching import Patches
 from torchspan._context import threads
-from torchspan.propagation import _carrier, _pools
+from torchspan.propagation import _carrier
 
 pytestmark = pytest.mark.slow
 
@@ -206,7 +207,8 @@ def test_what_does_not_pickle_fails_where_and_as_it_did(instrument, tracer):
 
 
 def test_a_work_item_pickles_as_what_it_carries():
-    item = pickle.loads(pickle.dumps(_pools.ItemPayload(len, {"TRACEPARENT": "00-0a-0b-01"})))
+    carrier = {"TRACEPARENT": "00-0a-0b-01"}
+    item = pickle.loads(pickle.dumps(functools.partial(_carrier.within_context, carrier, len)))
     assert item("abc") == 3
 
 

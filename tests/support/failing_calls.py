@@ -68,7 +68,7 @@ ABOVE_THE_GUARDS = SWALLOWED | {
     ),
     "instrumentor": (
         "TorchspanInstrumentor.instrument", "TorchspanInstrumentor._enabling", "TorchspanInstrumentor.uninstrument",
-        "_refusing_unknown_arguments.refusing", "instrument", "uninstrument", "flush",
+        "instrument", "uninstrument", "flush",
     ),
     "subscribers.record_function": ("RecordFunction.__del__",),
     "batching": ("batch.__init__", "_checked", "batch.__enter__", "batch.__exit__"),

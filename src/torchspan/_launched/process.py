@@ -159,10 +159,6 @@ class RunProcess:
         """The value of TORCHSPAN_RUN for a program that is started in this span."""
         return self.settings._replace(span=_traceparent(span)).to_text()
 
-    def write_report(self) -> None:
-        """Write the report as it is now."""
-        self.report.write()
-
     # --- providers of the program -----------------------------------------------------------------------------
     def use(self, provider: TracerProvider) -> bool:
         """The program has set this provider, or given it to torchspan. Returns False if it takes no processor."""

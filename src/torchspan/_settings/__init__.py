@@ -19,18 +19,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from torchspan._base.logs import Log
 from torchspan._sampling.rules import SETTING, SamplingRules
-from torchspan._settings.kinds import (
-    AnyText,
-    Choice,
-    EngineLayers,
-    FollowedClasses,
-    FunctionPath,
-    Number,
-    Permissions,
-    Ranks,
-    SettingKind,
-    Switch,
-)
+from torchspan._settings import kinds
 from torchspan.exceptions import ConfigurationError
 
 logger = Log("torchspan", names_itself=True)
@@ -46,8 +35,8 @@ LONGEST_NAME = 64
 SHOWN = 500
 """Characters of an invalid value in a message."""
 
-SHARE = Number("a number from 0 to 1", 0, 1, zero=True)
-RATE = Number("a number above 0, at most 1000000", 0, 1_000_000)
+SHARE = kinds.Number("a number from 0 to 1", 0, 1, zero=True)
+RATE = kinds.Number("a number above 0, at most 1000000", 0, 1_000_000)
 
 
 # --- the rows -------------------------------------------------------------------------------------------------------
@@ -71,7 +60,7 @@ class Setting(Generic[T]):
 
     def __init__(
         self,
-        kind: SettingKind,
+        kind: kinds.SettingKind,
         default: T,
         doc: str,
         *,
@@ -100,52 +89,52 @@ class Settings(dict[str, Any]):
     __slots__ = ()
 
     detail = Setting(
-        Choice("stages", "passes"),
+        kinds.Choice("stages", "passes"),
         "stages",
         "`stages`: a span for each stage of a compilation. `passes`: a span for each lowering pass, too.",
         option="--detail",
     )
     build_phases = Setting(
-        Choice("auto", "on", "off"),
+        kinds.Choice("auto", "on", "off"),
         "auto",
         "`on` or `off`: whether TensorRT's build phases are spans below the engine build. "
         "`auto`: only under `torchspan run` and `torchspan demo`, with TensorRT-RTX.",
     )
     heartbeat: Setting[float | None] = Setting(
-        Number("0 for none, or 0.1 to 86400 seconds", 0.1, 86_400, zero=True),
+        kinds.Number("0 for none, or 0.1 to 86400 seconds", 0.1, 86_400, zero=True),
         None,
         "Seconds between the `torchspan.progress` spans of a long compilation. "
         "The first comes after 2 s at the latest. Not set: 2, 7, 17, 37 and 77 s after its start, then every 60 s.",
         default_text="gaps of 5 to 60 s",
     )
     capture: Setting[Literal["local", "none", "text"]] = Setting(
-        Choice("local", "none", "text"),
+        kinds.Choice("local", "none", "text"),
         "local",
         "Who gets the texts of messages and guards whole. `local`: the file that `torchspan run` makes, the terminal on which it "
         "ends, and `torchspan.testing.capture()`. Exporters get what the table of messages lets through. `none`: no one. `text`: "
         "exporters too, and paths of source files are absolute.",
     )
     events: Setting[Literal["span", "log"]] = Setting(
-        Choice("span", "log"),
+        kinds.Choice("span", "log"),
         "span",
         "What torchspan's events are, such as graph breaks and lines of TensorRT's log. `span`: events of spans. `log`: log records with "
         "the ids of their spans; events of spans where no logger provider accepts them. The file of `torchspan run` and "
         "`torchspan.testing.capture()` have them on spans in any case.",
     )
     propagation = Setting(
-        Choice("on", "links", "off"),
+        kinds.Choice("on", "links", "off"),
         "on",
         "`on`: the context is propagated into threads, pools and processes. `links`: the same, but the span that started this "
         "process becomes a link instead of a parent. `off`: the context is not propagated.",
     )
     without_gpu = Setting(
-        Switch(),
+        kinds.Switch(),
         False,
         "Run Torch-TensorRT's pipeline on a machine without a GPU.",
         option="--without-gpu",
     )
     ready_after: Setting[str | None] = Setting(
-        FunctionPath(),
+        kinds.FunctionPath(),
         None,
         "`module:function`: the program is ready to serve once this function has returned; later compilations are marked "
         "`torchspan.while_serving`.",
@@ -177,18 +166,18 @@ class Settings(dict[str, Any]):
         default_text="no target",
     )
     ranks = Setting(
-        Ranks(),
+        kinds.Ranks(),
         "all",
         "The ranks of a distributed job that record torchspan's spans. Every rank records metrics. A process without a rank "
         "records spans.",
     )
     graph_runs = Setting(
-        Switch(),
+        kinds.Switch(),
         False,
         "Runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs.",
     )
     operators = Setting(
-        Choice("off", "sampled", "on"),
+        kinds.Choice("off", "sampled", "on"),
         "off",
         "Where PyTorch's operators are spans. `off`: only in blocks `with torchspan.operators()`. `sampled`: also below runs of engines "
         "and compiled graphs, and observed functions, in traces that the sampler has kept. `on`: below each of these that is recorded; "
@@ -198,26 +187,26 @@ class Settings(dict[str, Any]):
         option_value="on",
     )
     gpu_time = Setting(
-        Choice("off", "sampled"),
+        kinds.Choice("off", "sampled"),
         "off",
         "`sampled`: runs of engines and compiled graphs that have a span also have their time on the device, between two CUDA events "
         "on the program's stream. torchspan never waits for the device.",
     )
     layers = Setting(
-        EngineLayers(),
+        kinds.EngineLayers(),
         "off",
         "The engine whose layers TensorRT times in its next runs that are spans: its name, or `*` for each engine, and after a colon the "
         "number of these runs (`*:50`; without it 20). TensorRT waits for the device at the end of each of these runs.",
     )
     inputs = Setting(
-        FollowedClasses(),
+        kinds.FollowedClasses(),
         "off",
         "The modules whose calls are counted by the shapes of their arguments. `compiled`: the modules that Torch-TensorRT "
         "compiles, or that the program loads, after instrumentation. `module:Class`: the objects of a class that are created after "
         "instrumentation. Separate several by commas.",
     )
     inputs_every = Setting(
-        Number("a whole number from 1 to 1000000000", 1, 1_000_000_000, whole=True),
+        kinds.Number("a whole number from 1 to 1000000000", 1, 1_000_000_000, whole=True),
         100,
         "Of the calls that `inputs` counts, one in this many is an event on the current span, and so is the first of each shape.",
     )
@@ -230,37 +219,37 @@ class Variables:
     """The environment variables that are not arguments of `instrument()`."""
 
     file = Setting(
-        AnyText(),
+        kinds.AnyText(),
         "torchspan-%t-%p.jsonl",
         "File of the exporter `torchspan_file` (`OTEL_TRACES_EXPORTER=torchspan_file`). "
         "`%p` is the process id, `%t` the time at which the process started. Pipes, devices and links are refused.",
     )
     file_max_size = Setting(
-        Number("a positive number of bytes", 1, math.inf, whole=True),
+        kinds.Number("a positive number of bytes", 1, math.inf, whole=True),
         268_435_456,
         "Bytes at which that exporter stops writing to its file.",
     )
     file_mode = Setting(
-        Permissions(),
+        kinds.Permissions(),
         0o600,
         "Permissions of the files of traces that torchspan creates, in octal digits: `640` lets the group read them.",
         default_text="600",
     )
     run_exit_timeout = Setting(
-        Number("0 to 86400 seconds", 0, 86_400, zero=True),
+        kinds.Number("0 to 86400 seconds", 0, 86_400, zero=True),
         2.0,
         "Seconds that a program under `torchspan run` and its processes may wait at their ends for exporters that `run` created.",
         default_text="2",
     )
     native_build = Setting(
-        Choice("off", "on"),
+        kinds.Choice("off", "on"),
         "off",
         "`on`: a program that records operators builds the library for it where there is none for its PyTorch (up to 30 "
         "seconds). `off`: it says which command builds it.",
         default_text="off",
     )
     run = Setting(
-        AnyText(),
+        kinds.AnyText(),
         None,
         "Set by `torchspan run` for the processes that it starts: what they need to know about the run, as JSON.",
         default_text="",

@@ -2,7 +2,7 @@
 """Propagates OpenTelemetry's context where Python does not: into threads, work items of pools, and processes.
 
 General layout: `_context` is the context as the other side sees it, and the carrier with which `torchspan._context.threads`
-propagates it into threads and pools. `_carrier` is the context's form as text, in which `_pools`, `_processes` and `_environment`
+propagates it into threads and pools. `_carrier` is the context's form as text, in which pools, `_processes` and `_environment`
 propagate it, and `_start_up` reads the context that this process was started with. The folder's other files are loaded when there
 is a context to propagate. Most processes that `opentelemetry-instrument` starts have none.
 
@@ -30,7 +30,7 @@ from torchspan._context import threads
 from torchspan.propagation._context import CONSEQUENCE, CurrentContext, StartContext
 
 if TYPE_CHECKING:
-    from torchspan.propagation._below_run import BelowRun
+    from torchspan._launched.process import RunProcess
 
 __all__ = ["install"]
 
@@ -42,7 +42,7 @@ def install(
     resume: Callable[[], None],
     exports: Callable[[], Sequence[Callable[[], object]]],
     as_parent: bool = True,
-    run: BelowRun | None = None,
+    run: RunProcess | None = None,
 ) -> Undo:
     """Propagate from now on, and adopt the context that this process was started with. Returns the undo.
 
@@ -87,10 +87,10 @@ def install(
 def _item(function: Function, context: context_api.Context) -> Function:
     """A work item for another process. What it needs is loaded when the first one is submitted in a context."""
     with uncut():
-        from torchspan.propagation import _carrier, _pools
+        from torchspan.propagation import _carrier
 
     boundaries.keep_apart()
-    return _pools.ItemPayload(function, _carrier.pack(context))
+    return partial(_carrier.within_context, _carrier.pack(context), function)
 
 
 def _when_imported(boundary: ErrorBoundary, name: str, install_in: Callable[[ModuleType], Undo]) -> Undo:
@@ -101,25 +101,28 @@ def _when_imported(boundary: ErrorBoundary, name: str, install_in: Callable[[Mod
 
 
 def _replace_popen(
-    boundary: ErrorBoundary, carries: Callable[[], bool], run: BelowRun | None, module: ModuleType
+    boundary: ErrorBoundary, carries: Callable[[], bool], run: RunProcess | None, module: ModuleType
 ) -> Undo:
-    """The replacement is loaded when a program is started in a context."""
+    """Replace `subprocess.Popen.__init__`, also for run, call, check_output, os.popen and asyncio's functions.
+
+    What it needs is loaded when a program is started in a context.
+    """
 
     def popen(original: Function) -> Function:
-        def start(*args: Any, **kwargs: Any) -> None:
-            replacement = boundary.attempt(load)
-            (original if replacement is None else replacement)(*args, **kwargs)
-
-        def load() -> Any:
-            if not context_api.get_current() or (run is None and not carries()):
-                return None
-            with uncut():
-                from torchspan.propagation import _environment
-
-            boundaries.keep_apart()
-            return _environment.popen(boundary, carries, run, original)
+        def start(self: Any, *args: Any, **kwargs: Any) -> None:
+            args, kwargs = boundary.attempt(in_context, args, kwargs) or (args, kwargs)
+            original(self, *args, **kwargs)
 
         return start
+
+    def in_context(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not context_api.get_current() or (run is None and not carries()):
+            return None
+        with uncut():
+            from torchspan.propagation import _environment
+
+        boundaries.keep_apart()
+        return _environment.in_context(args, kwargs, run, carries=carries())
 
     patches = Patches()
     patches.replace_shared(module.Popen, "__init__", popen)

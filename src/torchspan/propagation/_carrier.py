@@ -19,8 +19,11 @@ from opentelemetry.propagators.textmap import Getter
 
 from torchspan._base import reading
 from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.patching import Function
 from torchspan._base.reading import is_a
+from torchspan._context.threads import within
 from torchspan._launched.own_spans import OwnSpan, is_owned
+from torchspan.propagation._context import CurrentContext
 
 BAGGAGE = "BAGGAGE"
 
@@ -64,6 +67,15 @@ def unpack(variables: Mapping[str, str]) -> Context:
     if OWNED in variables:
         context = trace.set_span_in_context(OwnSpan(trace.get_current_span(context)), context)
     return context
+
+
+_HERE = CurrentContext()
+
+
+def within_context(carrier: dict[str, str], function: Function, /, *args: Any, **kwargs: Any) -> Any:
+    """Call the work item of a pool in the context of its submitter, never in that of the worker that happens to run it."""
+    context = _HERE.attempt(unpack, carrier)
+    return within([] if context is None else [(_HERE, context)], function, *args, **kwargs)
 
 
 def fields() -> frozenset[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
@@ -14,91 +14,77 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import context as context_api
 from opentelemetry import trace
 
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.patching import Function
 from torchspan.environment_variables import TORCHSPAN_RUN
 from torchspan.propagation import _carrier
 from torchspan.propagation._start_up import INHERITED
 
 if TYPE_CHECKING:
-    from torchspan.propagation._below_run import BelowRun
+    from torchspan._launched.process import RunProcess
 
 ENV_PLACE = 10
 """The position of `env` among the arguments of `subprocess.Popen`, not counting `self`."""
 
 
-def popen(boundary: ErrorBoundary, carries: Callable[[], bool], run: BelowRun | None, original: Function) -> Function:
-    """The replacement of `subprocess.Popen.__init__`, also for run, call, check_output, os.popen and asyncio's functions.
+def in_context(args: tuple[Any, ...], kwargs: dict[str, Any], run: RunProcess | None, *, carries: bool) -> Any:
+    """Positional and keyword arguments of `Popen` for a child in the current context; None to leave them unchanged.
 
     Args:
-        carries: Whether the context may be propagated.
         run: torchspan's part in this process below `torchspan run`.
+        carries: Whether the context may be propagated.
     """
-
-    def environment_of(passed: Any) -> dict[Any, Any] | None:
-        if passed is not None and not isinstance(passed, Mapping):
-            return None  # Python refuses it
-        below_run = None if run is None else of_run(passed, run)
-        in_context = of_child(passed if below_run is None else below_run, INHERITED) if carries() else None
-        return below_run if in_context is None else in_context
-
-    def start(self: Any, *args: Any, **kwargs: Any) -> None:
-        by_position = len(args) > ENV_PLACE
-        environment = boundary.attempt(environment_of, args[ENV_PLACE] if by_position else kwargs.get("env"))
-        if environment is not None and by_position:
-            args = (*args[:ENV_PLACE], environment, *args[ENV_PLACE + 1 :])
-        elif environment is not None:
-            kwargs["env"] = environment
-        original(self, *args, **kwargs)
-
-    return start
+    is_by_position = len(args) > ENV_PLACE
+    environment = of_child(args[ENV_PLACE] if is_by_position else kwargs.get("env"), run, carries=carries)
+    if environment is None:
+        return None
+    if is_by_position:
+        return (*args[:ENV_PLACE], environment, *args[ENV_PLACE + 1 :]), kwargs
+    return args, {**kwargs, "env": environment}
 
 
-def of_run(passed: Any, run: BelowRun) -> dict[Any, Any] | None:
-    """The environment for a child in the current span, which is put into the variable of the run; None to leave it unchanged.
+def of_child(passed: Any, run: RunProcess | None = None, *, carries: bool = True) -> dict[Any, Any] | None:
+    """The environment for a child in the current context; None to leave it unchanged.
 
-    The span is the parent of roots in `run`'s own provider in the child. A provider that the child sets does not see it.
+    Below `torchspan run` the current span is put into the variable of the run. It is the parent of roots in `run`'s own provider in the
+    child. A provider that the child sets does not see it.
 
     Args:
         passed: What the program passed: a mapping, or None for a copy of this process's environment.
+        run, carries: As above.
     """
-    context = trace.get_current_span().get_span_context()
-    if not context.is_valid:
-        return None
+    if passed is not None and not isinstance(passed, Mapping):
+        return None  # Python refuses it
     environment = copied(passed)
-    if TORCHSPAN_RUN not in environment:  # the program starts the child outside of the run
-        return None
-    return {**environment, TORCHSPAN_RUN: run.text_for_child(context)}
+    span = trace.get_current_span().get_span_context()
+    # Without the variable, the program starts the child outside of the run.
+    is_below_run = run is not None and span.is_valid and TORCHSPAN_RUN in environment
+    if run is not None and is_below_run:
+        environment[TORCHSPAN_RUN] = run.text_for_child(span)
+    is_put = carries and _put_context(environment, is_passed=passed is not None)
+    return environment if is_below_run or is_put else None
 
 
-def of_child(passed: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None:
-    """The environment for a child in the current context; None to leave it unchanged.
+def _put_context(environment: dict[Any, Any], *, is_passed: bool) -> bool:
+    """Put the current context into the environment. Returns False where it was left unchanged.
 
-    Args:
-        passed: What the program passed: a mapping, or None for a copy of this process's environment. A context that
-            the program itself put into it wins. Less than half of this process's variables were emptied on purpose and
-            get no baggage.
-        inherited: The variables of a context that this process was started with. They do not win.
+    A context that the program itself put into it wins; one that this process was started with does not. Less than half of this
+    process's variables were emptied on purpose and get no baggage.
     """
     carrier = _carrier.pack(context_api.get_current())
-    if _carrier.OWNED in carrier:  # a span of `run`'s own provider is for processes below `run`
-        return None
-    if not carrier:
-        return None
-    environment = copied(passed)
-    if passed is not None and _is_emptied(environment):
+    if not carrier or _carrier.OWNED in carrier:  # a span of `run`'s own provider is for processes below `run`
+        return False
+    if is_passed and _is_emptied(environment):
         carrier.pop(_carrier.BAGGAGE, None)
     fields = _carrier.fields()
     set_by_program = {
-        name for name in fields if name in environment and not _is(environment[name], inherited.get(name))
+        name for name in fields if name in environment and not _is(environment[name], INHERITED.get(name))
     }
     if set_by_program - {_carrier.BAGGAGE}:
-        return None
+        return False
     for name in fields - set_by_program:
         environment.pop(name, None)
         if name in carrier:
             environment[name] = carrier[name]
-    return environment
+    return True
 
 
 def _is(value: Any, text: str | None) -> bool:

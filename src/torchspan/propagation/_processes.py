@@ -40,7 +40,7 @@ from torchspan.propagation import _carrier
 from torchspan.propagation._context import from_elsewhere
 
 if TYPE_CHECKING:
-    from torchspan.propagation._below_run import BelowRun
+    from torchspan._launched.process import RunProcess
 
 # --- whether the span that started a process is over ----------------------------------------------------------------
 # It is over when a file in memory has a byte. Forked processes inherit the file, and spawned ones receive it. The byte is written when
@@ -203,7 +203,7 @@ class Processes:
     exports: Callable[[], Sequence[Export]]
     carries: Callable[[], bool]
     as_parent: bool
-    run: BelowRun | None
+    run: RunProcess | None
 
     def install(self, process: ModuleType) -> Undo:
         """Propagate from now on. Returns the undo."""
@@ -277,7 +277,7 @@ class Processes:
             say = logger.warning if run is None else run.fail
             say(NOT_TAKEN)
         if run is not None:
-            run.write_report()
+            run.report.write()
 
 
 def _arrive(process: Any) -> None:
