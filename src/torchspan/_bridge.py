@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -72,7 +71,6 @@ if TYPE_CHECKING:
 
     from torchspan.adapters.machinery.wrap import Follow
     from torchspan.adapters.module_inputs import ModuleInputs
-    from torchspan.writer._metric_writer import Gathered
 
 logger = Log("torchspan")
 
@@ -137,7 +135,6 @@ class Bridge:
         self._operators = OperatorRoots(_load_native, settings.operators, settings.capture)
         if run is None and self._ranks.has_this_one():  # below `run` the first span decides
             self._engine.guard.call("looking for a provider", self._writer.look_for_provider)
-        self._gathering: list[Callable[[], Iterable[Gathered]]] = []
         self._inputs = self._following(settings)
         self._metrics = self._make_metrics(meter_provider)
         self._totals = None if run is None else RunTotals(self._engine.run_times.values())
@@ -180,7 +177,7 @@ class Bridge:
             meter_provider,
             dropped=dropped,
             emitted=emitted,
-            gathered=lambda: itertools.chain.from_iterable(gather() for gather in self._gathering),
+            gathered=tuple if self._inputs is None else self._inputs.measurements,
             default=None if self._run is None else self._run.meter_provider,
         )
 
@@ -257,16 +254,13 @@ class Bridge:
         """Makes what follows the calls of modules; None if no module is to be followed."""
         if settings.inputs == FOLLOW_NONE:
             return None
-        from torchspan.adapters.input_limits import LimitFollowers
         from torchspan.adapters.module_inputs import ModuleInputs
 
-        limits = LimitFollowers(self._engine, self._ports, self._provenance.ids)
-        inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every, limits.make)
+        inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every, self._provenance.ids)
         for folder in settings.inputs.split(","):
             if folder != FOLLOW_COMPILED:
                 self._engine.guard.call("following the calls of a class", inputs.watch, folder)
         self._undo.append(inputs.close)
-        self._gathering += [inputs.measurements, limits.measurements]
         return inputs
 
     def _follow_compiled(self) -> Follow | None:
