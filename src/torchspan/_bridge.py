@@ -47,7 +47,7 @@ from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE, OPERATOR, PHASES, PROGRESS
 from torchspan.redaction import messages
 from torchspan.subscribers.callback_registry import REGISTRY
-from torchspan.subscribers.recording import BEGINNING, BEING_RECORDED
+from torchspan.subscribers.recording import BEGINNING, BEING_RECORDED, RECORDING
 from torchspan.writer import (
     OPT_IN,
     CurrentSpanNotes,
@@ -150,8 +150,7 @@ class Bridge:
         notes = CurrentSpanNotes(self._signals)
         return Ports(
             redact=messages.line_reader(capture_text=self._settings.capture == "text"),
-            annotate_current=notes.add,
-            annotate_again=notes.add_again,
+            annotate_current=notes.add_again,
             parents=self._parents,
             call_policy=LimitedCalls(RateLimits()),
             sampling=self._sampling,
@@ -230,7 +229,7 @@ class Bridge:
         if library == export.LIBRARY:
             self._undo.append(export.install(self._engine, self._provenance, follow=self._follow_compiled()))
         if library == observed_functions.LIBRARY:
-            self._undo.append(observed_functions.install(self._observations))
+            self._undo.append(RECORDING.install(self._observations))
         if self._settings.operators != "off" or library == BLOCKS:
             self._engine.guard.call("loading the library for operators", self._operators.prepare)
         # With Torch-TensorRT a name or a class may have come that TensorRT alone did not have.
