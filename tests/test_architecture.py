@@ -31,8 +31,7 @@ ALLOWED = {
     "engine": {"_sampling", "_base", "phase", "subscribers"},
     "probes": VOCABULARY | {"_base", "redaction"},
     "inputs": {"_files", "_base", "_dynamo_safety", "environment_variables"},
-    "adapters": VOCABULARY
-    | {"_files", "_base", "_dynamo_safety", "engine", "inputs", "probes", "redaction", "subscribers"},
+    "adapters": VOCABULARY | {"_files", "_base", "_dynamo_safety", "engine", "inputs", "probes", "redaction"},
     "writer": VOCABULARY
     | {"_context", "_files", "_sampling", "_base", "_server_span", "_version", "engine", "environment_variables"}
     | {"redaction"},

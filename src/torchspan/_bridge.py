@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +25,11 @@ from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE, OPERATOR, PHASES, PROGRESS
 from torchspan.redaction import messages
 from torchspan.subscribers.callback_registry import REGISTRY
-from torchspan.subscribers.recording import BEGINNING, BEING_RECORDED
+from torchspan.subscribers.recording import BEGINNING, BEING_RECORDED, RECORDING
 
 if TYPE_CHECKING:
     from torchspan.adapters.machinery.wrap import Follow
     from torchspan.adapters.module_inputs import ModuleInputs
-    from torchspan.writer._metric_writer import Gathered
 
 logger = Log("torchspan")
 
@@ -86,7 +84,6 @@ class Bridge:
         self._operators = OperatorRoots(_load_native, settings.operators, settings.capture)
         if run is None and self._ranks.has_this_one():  # below `run` the first span decides
             self._engine.guard.call("looking for a provider", self._writer.look_for_provider)
-        self._gathering: list[Callable[[], Iterable[Gathered]]] = []
         self._inputs = self._following(settings)
         self._metrics = self._make_metrics(meter_provider)
         self._totals = None if run is None else engine.RunTotals(self._engine.run_times.values())
@@ -102,8 +99,7 @@ class Bridge:
         notes = writer.CurrentSpanNotes(self._signals)
         return adapters.Ports(
             redact=messages.line_reader(capture_text=self._settings.capture == "text"),
-            annotate_current=notes.add,
-            annotate_again=notes.add_again,
+            annotate_current=notes.add_again,
             parents=self._parents,
             call_policy=engine.LimitedCalls(engine.RateLimits()),
             sampling=self._sampling,
@@ -129,7 +125,7 @@ class Bridge:
             meter_provider,
             dropped=dropped,
             emitted=emitted,
-            gathered=lambda: itertools.chain.from_iterable(gather() for gather in self._gathering),
+            gathered=tuple if self._inputs is None else self._inputs.measurements,
             default=None if self._run is None else self._run.meter_provider,
         )
 
@@ -184,7 +180,7 @@ class Bridge:
         if library == export.LIBRARY:
             self._undo.append(export.install(self._engine, self._provenance, follow=self._follow_compiled()))
         if library == observed_functions.LIBRARY:
-            self._undo.append(observed_functions.install(self._observations))
+            self._undo.append(RECORDING.install(self._observations))
         if self._settings.operators != "off" or library == BLOCKS:
             self._engine.guard.call("loading the library for operators", self._operators.prepare)
         # With Torch-TensorRT a name or a class may have come that TensorRT alone did not have.
@@ -208,16 +204,13 @@ class Bridge:
         """Makes what follows the calls of modules; None if no module is to be followed."""
         if settings.inputs == FOLLOW_NONE:
             return None
-        from torchspan.adapters.input_limits import LimitFollowers
         from torchspan.adapters.module_inputs import ModuleInputs
 
-        limits = LimitFollowers(self._engine, self._ports, self._provenance.ids)
-        inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every, limits.make)
+        inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every, self._provenance.ids)
         for folder in settings.inputs.split(","):
             if folder != FOLLOW_COMPILED:
                 self._engine.guard.call("following the calls of a class", inputs.watch, folder)
         self._undo.append(inputs.close)
-        self._gathering += [inputs.measurements, limits.measurements]
         return inputs
 
     def _follow_compiled(self) -> Follow | None:

@@ -86,7 +86,7 @@ def test_a_description_that_raises_costs_its_attributes_alone(wrapping, ended, c
 
 def test_a_call_that_does_not_fit_gets_the_functions_own_error(wrapping, ended):
     observed = wrapping.record(
-        F, Record(phase.COMPILE, start=lambda call: {semconv.IR: call.get("ir", "none")}), lambda module: None
+        F, Record(phase.COMPILE, start=lambda call: {semconv.IR: call.get("ir")}), lambda module: None
     )
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         observed()
@@ -196,7 +196,7 @@ def test_a_wrapper_pickles_by_name_like_the_function_it_stands_for(wrapping, mon
 def test_arguments_of_an_extension_type_are_found_by_position():
     call = Call(None, ("self", "network", "config"), {})
     assert call.get("config", position=2) == "config"
-    assert call.get("config", "default", position=3) == "default"
+    assert call.get("config", position=3) is None
     assert Call(None, ("self",), {"config": "named"}).get("config", position=2) == "named"
 
 

@@ -19,7 +19,7 @@ from torchspan.adapters import Provenance
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.device import LayerTimes
-from torchspan.device._layers import _REQUESTS, LayerReports, LayerSamples
+from torchspan.device._layers import _REQUESTS
 from torchspan.engine import RUNNING, Engine, ObservedRun, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.callback_registry import Registry
@@ -556,17 +556,6 @@ def test_a_hundred_thousand_layers_are_bounded(engines, run):
     assert engines.tables[1]["tensorrt.layers.omitted.count"] == 99_960
     assert engines.tables[1]["tensorrt.layers.omitted.duration"] == 12.495
     assert engines.tables[1]["tensorrt.layers.shares"] == [1e-05] * 40
-
-
-def test_layers_of_other_names_in_each_run_are_bounded_too():
-    samples = LayerSamples()
-    for number in range(20):
-        reports = LayerReports(None)
-        for layer in range(1000 if number < 19 else 500):
-            reports.report_layer_time(f"run {number} layer {layer}", 1.0)
-        samples.add(reports)
-    table = samples.table()
-    assert (table["tensorrt.layers.runs"], table["tensorrt.layers.omitted.count"]) == (20, 5_960)
 
 
 def test_a_request_ends_early_when_it_has_half_a_million_times(engines, run):

@@ -155,7 +155,7 @@ def facts_of_breaks(sentence):
     yield from (declarations.of_break(text).facts() for text in (asked, disabled))
     yield frames.summary(metrics, None, None)
     call = Call(signature_of(log_graph_break), (None, {}, asked, unsupported(sentence)), {})
-    yield frames.graph_break(call).facts
+    yield frames.graph_break(call)
 
 
 def log_graph_break(self, code_options, reason, exc):

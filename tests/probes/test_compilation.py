@@ -19,7 +19,7 @@ from torchspan.probes.describe import (
     export_failure,
     place,
 )
-from torchspan.probes.describe.common import engine_id
+from torchspan.probes.describe.common import engine_id, without_none
 
 torch = pytest.importorskip("torch")
 ConstraintViolationError = pytest.importorskip("torch.fx.experimental.symbolic_shapes").ConstraintViolationError
@@ -76,7 +76,7 @@ def test_tensorrt_rtx_has_no_timing_cache(without_rtx, tmp_path):
 )  # fmt: skip
 def test_the_violated_constraint_of_an_export_is_read_from_pytorchs_message(sentence, reason):
     error = ConstraintViolationError(f"Constraints violated (batch)!\n  - {sentence}.")
-    assert export_failure.export(Call(None, (), {}), error, Scratch()) == {
+    assert without_none(export_failure.export(Call(None, (), {}), error, Scratch())) == {
         "torch.export.violated_constraints": [f"?: {reason}"],
         "torch.export.failed.reason": f"constraint violated: ?: {reason}",
     }
@@ -100,7 +100,7 @@ def test_a_parsed_model_has_the_layers_of_its_network(monkeypatch):
 
 def test_an_engine_from_the_cache_has_its_size_and_the_id_of_its_bytes():
     hit = cache.looked_up(Call(None, (), {}), SimpleNamespace(serialized_engine=b"an engine"), Scratch())
-    assert hit == {
+    assert without_none(hit) == {
         "torch_tensorrt.engine_cache.result": "hit",
         "tensorrt.engine.size": 9,
         "tensorrt.engine.id": engine_id(b"an engine"),

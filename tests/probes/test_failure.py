@@ -10,6 +10,7 @@ import torchspan.callbacks
 from torchspan._base.scratch import Scratch
 from torchspan.probes import Call, signature_of
 from torchspan.probes.describe import failure, place
+from torchspan.probes.describe.common import without_none
 
 FOLDER = torchspan.__path__[0]
 
@@ -48,7 +49,7 @@ def _construct_trt_network_def(self):
 
 def facts(current, done=(), error=None):
     call = Call(signature_of(_construct_trt_network_def), (Interpreter(current, done),), {})
-    return failure.conversion(call, error or ValueError(), Scratch())
+    return without_none(failure.conversion(call, error or ValueError(), Scratch()))
 
 
 @pytest.mark.parametrize("name", ["add", "add_1", "add_tensor", "add_tensor_12"])

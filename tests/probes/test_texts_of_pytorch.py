@@ -189,7 +189,7 @@ def test_a_frame_that_runs_eagerly_says_why_and_where():
     }
     skip = type("SkipFrame", (Exception,), {"__module__": "torch._dynamo.exc"})
     ending = frames.Ending(metrics=metrics, error=skip(), swallowed=None, is_whole=False, suppresses_errors=False)
-    assert ending.left_to_python().facts == {
+    assert ending.left_to_python() == {
         semconv.GRAPH_BREAK_CLASS: "data_dependent_branch",
         semconv.GRAPH_BREAK_TYPE: "Data-dependent branching",
         semconv.CODE_FILE: "model.py",

@@ -54,7 +54,7 @@ ABOVE_THE_GUARDS = SWALLOWED | {
     "adapters.torch_tensorrt.observers": ("tap_observe.observed_observe",),
     "adapters.dynamo.frames": ("Frames.__init__.<lambda>",),
     "adapters.machinery.around": ("around.observed",),
-    "adapters.machinery.wrap": ("RecordedCalls.bare.observed_event", "ignoring.observed"),
+    "adapters.machinery.wrap": ("RecordedCalls.bare.observed_event",),
     "adapters.engine_runs": (
         "EngineRuns._of_function.observed_run", "EngineRuns._of_module.observed_forward",
         "EngineRuns.decide", "EngineRuns._timing.timed", "EngineRuns._counting.counted", "EngineRuns._holding.hold",

@@ -10,7 +10,7 @@ def make_ports(**changes):
     """changes: ports to use instead."""
     defaults = {
         "redact": lambda _text: "",
-        "annotate_current": lambda _name, _attributes: None,
+        "annotate_current": lambda _name, _emitted, _more: None,
         "parents": SpanParents(),
         "call_policy": LimitedCalls(RateLimits()),
         "sampling": RunSampling(RateLimits()),

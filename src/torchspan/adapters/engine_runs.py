@@ -45,7 +45,7 @@ from torchspan import _dynamo_safety
 from torchspan._base import by_identity
 from torchspan._base.reading import entries
 from torchspan.adapters.machinery.ports import Ports
-from torchspan.adapters.machinery.wrap import WrapperFactory, is_called_by, outside
+from torchspan.adapters.machinery.wrap import WrapperFactory, is_excluded
 from torchspan.adapters.run_events import RunCall, RunEvents
 from torchspan.engine import Decision, Decisions, Event, RunTally, Verdict
 from torchspan.engine.run_sampling import Roots
@@ -228,7 +228,7 @@ class EngineRuns:
 
     def _begin(self, first: Any, second: Any, is_picked: bool) -> _BegunRun | None:
         call = self._call(first, second)
-        if self._is_excluded() or _dynamo_safety.is_symbolic(_values(call.inputs)):
+        if is_excluded(self._action.excluded_callers) or _dynamo_safety.is_symbolic(_values(call.inputs)):
             return None
         states = self.states  # read before the decision: if anything changes meanwhile, what is remembered is discarded
         decide = functools.partial(self._decisions.decide, call.runner, is_picked=is_picked)
@@ -344,11 +344,6 @@ class EngineRuns:
 
         return hold
 
-    def _is_excluded(self) -> bool:
-        """Whether the caller is a library that has a probe of its own."""
-        excluded = self._action.excluded_callers
-        return bool(excluded) and is_called_by(excluded, outside(sys._getframe(1)))
-
     # --- runs without an event --------------------------------------------------------------------------------
     def count(self, tally: RunTally | None, duration_s: float, error: BaseException | None = None) -> None:
         """Record the duration of a run, in seconds: for the metric, if that is wanted, and for `tally`."""
@@ -381,8 +376,8 @@ class EngineRuns:
             self.count(tally, duration_s, error)
 
     def _keeps(self, call: RunCall, error: BaseException) -> bool:
-        is_interrupt = not issubclass(type(error), Exception)
-        return not (is_interrupt or self._is_excluded() or _dynamo_safety.is_symbolic(_values(call.inputs)))
+        is_left_out = not issubclass(type(error), Exception) or is_excluded(self._action.excluded_callers)
+        return not (is_left_out or _dynamo_safety.is_symbolic(_values(call.inputs)))
 
 
 def _values(inputs: Any) -> tuple[Any, ...]:

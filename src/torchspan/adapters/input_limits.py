@@ -7,24 +7,19 @@ Each call outside the built sizes is an event on the span around it. A usual siz
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base.forks import renewed
 from torchspan._base.reading import instance_dict
-from torchspan.adapters.machinery.ports import Notes, Ports
+from torchspan.adapters.machinery.ports import Notes
 from torchspan.adapters.machinery.provenance import EngineIds
-from torchspan.adapters.module_inputs import Followed, Measurement
-from torchspan.engine import Engine
 from torchspan.inputs.port import (
     Action,
     CallShape,
+    CallSignature,
     Drift,
     EngineLimits,
-    Follower,
     LimitWatch,
     Outside,
     limits_of,
@@ -37,14 +32,13 @@ DIMENSIONS_LIMIT = 20
 CALLS_AT_LEAST = 20
 """Number of calls of a module from which on its usual sizes are reported."""
 
-_ENDED_LIMIT = 256
-"""Maximum number of deleted modules whose calls are kept until a metric reader collects."""
-
 MODULES_LIMIT = 1_000
 """Maximum number of modules below a followed module that are searched for engines."""
 
 _NONE = -1
 """The value for an axis or a largest size that does not exist."""
+
+Measurement = tuple[semconv.Metric, float, dict[str, Any]]
 
 
 def outside_facts(outside: Sequence[Outside]) -> dict[str, Any]:
@@ -62,36 +56,6 @@ def outside_facts(outside: Sequence[Outside]) -> dict[str, Any]:
 
 
 # --- modules that are followed ---------------------------------------------------------------------------------------
-class LimitFollowers:
-    """Compares the calls of each followed module with what its engines were built for, if that is known."""
-
-    def __init__(self, engine: Engine, ports: Ports, ids: EngineIds) -> None:
-        self._notes = Notes(engine, ports)
-        self._ids = ids
-        self._lock = renewed(threading.RLock())
-        self._all: list[_Limited] = []
-
-    def make(self, followed: Followed, module: Any) -> Follower | None:
-        """See `torchspan.adapters.module_inputs.Maker`."""
-        limits = limits_of(module, followed.signature)
-        if limits is None:
-            return None
-        limited = _Limited(followed, _engine_facts(module, self._ids), limits, self._notes)
-        with self._lock:
-            gone = [limited for limited in self._all if not limited.is_alive]
-            for limited in gone[_ENDED_LIMIT:]:
-                self._all.remove(limited)
-            self._all.append(limited)
-        return limited
-
-    def measurements(self) -> Iterator[Measurement]:
-        """The calls counted since the last time."""
-        with self._lock:
-            for limited in self._all:
-                yield from limited.new_calls()
-            self._all = [limited for limited in self._all if limited.is_alive]
-
-
 def _engine_facts(module: Any, ids: EngineIds) -> dict[str, str]:
     """The id of the module's engine; empty if the module has several engines, or one whose id is not known."""
     identities = {identity for part in _contents_of(module) if (identity := ids.get(part)) is not None}
@@ -109,25 +73,26 @@ def _contents_of(module: Any) -> Iterator[Any]:
         yield from attributes.values()
 
 
-class _Limited:
-    """One followed module, and the counts that have been measured.
+class CallLimits:
+    """Compares the calls of one followed module with what its engines were built for, as a `Follower`.
 
     Args:
         engine: The id of its engine, if it has one engine.
     """
 
-    def __init__(self, followed: Followed, engine: dict[str, str], limits: EngineLimits, notes: Notes) -> None:
-        self._name = followed.name
+    def __init__(self, name: str, engine: dict[str, str], limits: EngineLimits, notes: Notes) -> None:
+        self._name = name
         self._engine = engine
-        self._module: weakref.ref[Any] = followed.module
         self._notes = notes
         self._watch = LimitWatch(limits, self._report)
         self._samples, self._next = 0, 1
         self._measured: dict[str, int] = {}
 
-    @property
-    def is_alive(self) -> bool:
-        return self._module() is not None
+    @classmethod
+    def of(cls, module: Any, name: str, signature: CallSignature, notes: Notes, ids: EngineIds) -> CallLimits | None:
+        """For a module that is followed from now on; None where nothing is known of its engines."""
+        limits = limits_of(module, signature)
+        return None if limits is None else cls(name, _engine_facts(module, ids), limits, notes)
 
     # --- events ------------------------------------------------------------------------------------------------------
     def new_shape(self, shape: CallShape) -> Action | None:
@@ -154,6 +119,7 @@ class _Limited:
 
     # --- metrics -----------------------------------------------------------------------------------------------------
     def new_calls(self) -> Iterator[Measurement]:
+        """The calls counted since the last time."""
         for fit, count in self._watch.counts().items():
             if count > self._measured.get(fit, 0):
                 facts: dict[str, Any] = {semconv.CALL_MODULE: self._name, **self._engine, semconv.PROFILE_FIT: fit}

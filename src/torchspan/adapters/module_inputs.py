@@ -10,23 +10,23 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.by_identity import ByIdentity
 from torchspan._base.forks import renewed
 from torchspan._base.logs import Log
+from torchspan.adapters.input_limits import CallLimits, Measurement
 from torchspan.adapters.machinery.ports import Notes, Ports
+from torchspan.adapters.machinery.provenance import EngineIds
 from torchspan.engine import Engine, Event
 from torchspan.inputs.port import (
     CallHook,
     CallShape,
     CallSignature,
-    Follower,
     Traffic,
     WatchedClass,
     any_call,
@@ -57,40 +57,19 @@ time."""
 _Size = tuple[tuple[str, str, int], int]
 """The size of a dimension, which is known by module, place in the arguments and number."""
 
-Measurement = tuple[semconv.Metric, float, dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Followed:
-    """A module whose calls are followed.
-
-    Args:
-        module: Weakly.
-        name: The class of the model, as it may leave the process.
-        signature: By which its calls are read.
-    """
-
-    module: weakref.ref[Any]
-    name: str
-    signature: CallSignature
-
-
-Maker = Callable[[Followed, Any], Follower | None]
-"""Given a module that is followed from now on, and the module itself: a follower, or None."""
-
 
 class ModuleInputs:
     """Follows modules.
 
     Args:
         every: One call in so many is sampled.
-        make: Makes another follower of a module.
+        ids: The ids of engines.
     """
 
-    def __init__(self, engine: Engine, ports: Ports, every: int, make: Maker) -> None:
+    def __init__(self, engine: Engine, ports: Ports, every: int, ids: EngineIds) -> None:
         self._engine = engine
         self._every = every
-        self._make = make
+        self._ids = ids
         self._notes = Notes(engine, ports)
         self._sizes = _Sizes()
         self._lock = renewed(threading.RLock())
@@ -151,20 +130,19 @@ class ModuleInputs:
             if len(self._of) >= MODULES_LIMIT:
                 self._warn_once()
                 return
-            followed = Followed(weakref.ref(module), semconv.identifier(name), signature)
-            events = _ModuleEvents(followed, self._notes)
-            followers: list[Follower] = [events, _ModuleSizes(followed, self._sizes)]
-            calls = self._engine.guard.call("following the calls of a module", self._make, followed, module)
-            followers += [] if calls is None else [calls]
-            traffic = Traffic(signature, self._every, followers)
-            following = _Following(followed, traffic, CallHook(module, traffic.begin, comes_first=comes_first))
+            name = semconv.identifier(name)
+            limits = self._engine.guard.call(
+                "following the calls of a module", CallLimits.of, module, name, signature, self._notes, self._ids
+            )
+            following = _Following(module, name, limits, self._notes, self._sizes)
+            following.follow(module, signature, self._every, comes_first=comes_first)
             self._of[module] = following
             if len(self._all) >= 2 * MODULES_LIMIT:
                 self._all = self._living()
             self._all.append(following)
 
     def _living(self) -> list[_Following]:
-        return [following for following in self._all if following.followed.module() is not None]
+        return [following for following in self._all if following.module() is not None]
 
     def _warn_once(self) -> None:
         if not self._is_full:
@@ -196,52 +174,70 @@ class ModuleInputs:
 
 
 class _Following:
-    """One module that is followed, and how much of it has been measured."""
+    """One module that is followed, and how much of it has been measured.
 
-    def __init__(self, followed: Followed, traffic: Traffic, hook: CallHook) -> None:
-        self.followed, self.traffic, self.hook = followed, traffic, hook
+    It is the `Follower` that makes the sampled calls events, on the open event of torchspan or else on the program's current span, and
+    adds their sizes.
+
+    Attributes:
+        module: Weakly.
+    """
+
+    hook: CallHook
+    _traffic: Traffic
+
+    def __init__(self, module: Any, name: str, limits: CallLimits | None, notes: Notes, sizes: _Sizes) -> None:
+        self.module = weakref.ref(module)
+        self._name = name
+        self._limits = limits
+        self._notes = notes
+        self._sizes = sizes
+        self._known: dict[int | None, _Described] = {}
         self._calls = self._overflow = 0
 
-    def new_calls(self) -> Iterator[Measurement]:
-        calls, overflow = self.traffic.calls(), self.traffic.beyond_limit
-        facts: dict[str, Any] = {semconv.CALL_MODULE: self.followed.name}
-        if calls > self._calls:
-            yield semconv.METRIC_INPUT_CALLS, calls - self._calls, facts
-        if overflow > self._overflow:
-            yield semconv.METRIC_INPUT_OVERFLOW, overflow - self._overflow, facts
-        self._calls, self._overflow = calls, overflow
-
-
-# --- events ----------------------------------------------------------------------------------------------------------
-class _ModuleEvents:
-    """The sampled calls of one module as events: on the open event of torchspan, else on the program's current span."""
-
-    def __init__(self, followed: Followed, notes: Notes) -> None:
-        self._name = followed.name
-        self._notes = notes
-        self._described: dict[int, Mapping[str, Any]] = {}
+    def follow(self, module: Any, signature: CallSignature, every: int, *, comes_first: bool) -> None:
+        """Follow its calls from now on."""
+        self._traffic = Traffic(signature, every, [self] if self._limits is None else [self, self._limits])
+        self.hook = CallHook(module, self._traffic.begin, comes_first=comes_first)
 
     def new_shape(self, _shape: CallShape) -> None:
         """Nothing is done at each call."""
 
     def sampled(self, shape: CallShape, *, is_new: bool) -> None:
-        """The call is an event."""
+        """The call is an event. The sizes of 1 in N alone are added, since new shapes are not typical ones."""
         counted: dict[str, Any] = {semconv.CALL_IS_NEW: is_new}
-        if shape.number is None:
+        described = self._known.get(shape.number)
+        if described is None:
             described = _described(self._name, shape)
-        else:
+        if shape.number is not None:
+            self._known[shape.number] = described
             counted[semconv.CALL_COUNT] = shape.count
-            labels = self._described.get(shape.number)
-            if labels is None:
-                labels = self._described[shape.number] = _described(self._name, shape)
-            described = labels
-        self._notes.add_again(semconv.CALL_EVENT, described, counted)
+        self._notes.add_again(semconv.CALL_EVENT, described.labels, counted)
+        if not is_new:
+            self._sizes.add(described.sizes)
+
+    def new_calls(self) -> Iterator[Measurement]:
+        calls, overflow = self._traffic.calls(), self._traffic.beyond_limit
+        facts: dict[str, Any] = {semconv.CALL_MODULE: self._name}
+        if calls > self._calls:
+            yield semconv.METRIC_INPUT_CALLS, calls - self._calls, facts
+        if overflow > self._overflow:
+            yield semconv.METRIC_INPUT_OVERFLOW, overflow - self._overflow, facts
+        self._calls, self._overflow = calls, overflow
+        if self._limits is not None:
+            yield from self._limits.new_calls()
 
 
-def _described(name: str, shape: CallShape) -> Mapping[str, Any]:
-    """What every event of a shape says, as it leaves the process."""
+class _Described(NamedTuple):
+    """What every call of a shape says, as it leaves the process, and its sizes."""
+
+    labels: Mapping[str, Any]
+    sizes: list[_Size]
+
+
+def _described(name: str, shape: CallShape) -> _Described:
     tensors = list(shape.tensors.items())[:TENSORS_LIMIT]
-    return semconv.emitted(
+    labels = semconv.emitted(
         {
             semconv.CALL_MODULE: name,
             semconv.CALL_PATHS: [public_label(path) for path, _ in tensors],
@@ -249,6 +245,12 @@ def _described(name: str, shape: CallShape) -> Mapping[str, Any]:
             semconv.CALL_DTYPES: [str(leaf.dtype).removeprefix("torch.") for _, leaf in tensors],
         }
     )
+    sizes = [
+        ((name, public_label(path), axis), size)
+        for path, leaf in shape.tensors.items()
+        for axis, size in enumerate(leaf.shape)
+    ]
+    return _Described(labels, sizes)
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------------
@@ -257,7 +259,7 @@ class _Sizes:
 
     def __init__(self) -> None:
         self._lock = renewed(threading.RLock())
-        self._dimensions: dict[tuple[str, str, int], dict[str, Any]] = {}
+        self._dimensions: set[tuple[str, str, int]] = set()
         self._held: Counter[_Size] = Counter()
 
     def add(self, sizes: list[_Size]) -> None:
@@ -268,12 +270,7 @@ class _Sizes:
                 if dimension not in self._dimensions:
                     if len(self._dimensions) >= DIMENSIONS_LIMIT:
                         continue
-                    module, path, axis = dimension
-                    self._dimensions[dimension] = {
-                        semconv.CALL_MODULE: module,
-                        semconv.CALL_PATH: path,
-                        semconv.CALL_AXIS: axis,
-                    }
+                    self._dimensions.add(dimension)
                 if size in self._held or len(self._held) < SIZES_LIMIT:
                     self._held[size] += 1
 
@@ -281,33 +278,7 @@ class _Sizes:
         """What is held; it is not held any more."""
         with self._lock:
             pending, self._held = self._held, Counter()
-        for (dimension, size), number in pending.items():
+        for ((module, path, axis), size), number in pending.items():
+            facts: dict[str, Any] = {semconv.CALL_MODULE: module, semconv.CALL_PATH: path, semconv.CALL_AXIS: axis}
             for _ in range(number):
-                yield semconv.METRIC_INPUT_SIZE, size, self._dimensions[dimension]
-
-
-class _ModuleSizes:
-    """Adds the sizes in the sampled calls of one module: 1 in N alone, since new shapes are not typical ones."""
-
-    def __init__(self, followed: Followed, sizes: _Sizes) -> None:
-        self._name = followed.name
-        self._sizes = sizes
-        self._known: dict[int | None, list[_Size]] = {}
-
-    def new_shape(self, _shape: CallShape) -> None:
-        """Nothing is done at each call."""
-
-    def sampled(self, shape: CallShape, *, is_new: bool) -> None:
-        """The call's sizes are added."""
-        if is_new:
-            return
-        described = self._known.get(shape.number)
-        if described is None:
-            described = [
-                ((self._name, public_label(path), axis), size)
-                for path, leaf in shape.tensors.items()
-                for axis, size in enumerate(leaf.shape)
-            ]
-        if shape.number is not None:
-            self._known[shape.number] = described
-        self._sizes.add(described)
+                yield semconv.METRIC_INPUT_SIZE, size, facts

@@ -21,11 +21,9 @@ from torchspan.engine import (
     Observed,
     Occurrence,
     Placement,
-    Undo,
     Verdict,
 )
 from torchspan.phase import OBSERVED
-from torchspan.subscribers.recording import RECORDING
 
 LIBRARY = "torchspan.observers"
 
@@ -105,9 +103,8 @@ class Observations:
         """Record that the observer `name` fired: one occurrence in `event` with a count, or without an event on the user's span."""
         name = semconv.identifier(name)
         if event is None:
-            self._ports.annotate_current(
-                semconv.OBSERVER_EVENT, {semconv.OBSERVER_NAME: name, semconv.OBSERVER_COUNT: 1}
-            )
+            facts: dict[str, Any] = {semconv.OBSERVER_NAME: name, semconv.OBSERVER_COUNT: 1}
+            self._ports.annotate_current(semconv.OBSERVER_EVENT, {}, facts)
             return
         kept = event.scratch.setdefault(_KEPT, {})
         if name in kept:
@@ -139,8 +136,3 @@ def _is_rare(event: Event | None) -> bool:
     while event is not None and not event.phase.keep:
         event = event.parent
     return event is not None
-
-
-def install(observations: Observations) -> Undo:
-    """Record the calls of observed functions, and observers that fire. Returns a function that ends this."""
-    return RECORDING.install(observations)

@@ -12,6 +12,7 @@ from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Anchor, Audience, Decision, Event, Observed, ObservedRun, Pick
 from torchspan.probes import Call, Runs, Target
+from torchspan.probes.describe.common import without_none
 
 
 class RunCall(NamedTuple):
@@ -91,7 +92,7 @@ class RunEvents:
     def _facts(self, call: RunCall, is_first: bool) -> dict[str, Any]:
         facts, describe = self._factory.fixed_facts(self._action.phase), self._action.describe
         described = self._engine.guard.call("describing a run", describe, call.runner, call.inputs, is_first)
-        facts.update(described or {})
+        facts.update(without_none(described or {}))
         facts.update(self._factory.provenance.names.get(call.runner) or {})
         identity = self._factory.provenance.ids.get(call.runner)
         if identity is not None:

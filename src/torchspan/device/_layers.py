@@ -37,8 +37,6 @@ MOST_RUNS = 10_000
 """Most runs of a request."""
 REQUESTS_LIMIT = 100
 """Most names with a request. The oldest yields."""
-LAYERS_LIMIT = 5_000
-"""Most layers of an engine that are distinguished."""
 TIMES_LIMIT = 500_000
 """Most times of layers of an engine: sorting more of them would delay the program."""
 SHOWN = 40
@@ -97,7 +95,6 @@ class LayerSamples:
         """How many times there are."""
         self._timed = 0
         self._ms: dict[str, array[float]] = {}
-        self._beyond, self._beyond_ms = 0, array("d")
 
     def add(self, reports: LayerReports) -> None:
         """Add one run, whose reports are needed no longer."""
@@ -105,15 +102,8 @@ class LayerSamples:
         self.runs += 1
         self._timed += bool(ms)
         self.count += len(ms)
-        beyond = []
         for name, layer_ms in ms.items():
-            if name in self._ms or len(self._ms) < LAYERS_LIMIT:
-                self._ms.setdefault(name, array("d")).append(layer_ms)
-            else:
-                beyond.append(layer_ms)
-        if beyond:
-            self._beyond = max(len(beyond), self._beyond)
-            self._beyond_ms.append(sum(beyond))
+            self._ms.setdefault(name, array("d")).append(layer_ms)
 
     def table(self) -> dict[str, Any]:
         """The attributes of the span; none if no layer was reported."""
@@ -123,17 +113,16 @@ class LayerSamples:
             return {}
         medians = sorted(((name, median(ms)) for name, ms in self._ms.items()), key=lambda layer: -layer[1])
         shown, omitted = medians[:SHOWN], [ms for _, ms in medians[SHOWN:]]
-        omitted_ms = sum(omitted) + (median(self._beyond_ms) if self._beyond else 0.0)
-        sum_ms = sum(ms for _, ms in shown) + omitted_ms
+        sum_ms = sum(ms for _, ms in medians)
         table: dict[str, Any] = {
             semconv.LAYER_NAMES: [name for name, _ in shown],
             semconv.LAYER_DURATIONS: [round(ms / 1000, 9) for _, ms in shown],
             semconv.LAYER_SHARES: [round(ms / sum_ms, 6) if sum_ms else 0.0 for _, ms in shown],
             semconv.LAYER_RUNS: self._timed,
         }
-        if omitted or self._beyond:
-            table[semconv.LAYERS_OMITTED] = len(omitted) + self._beyond
-            table[semconv.LAYERS_OMITTED_DURATION] = round(omitted_ms / 1000, 9)
+        if omitted:
+            table[semconv.LAYERS_OMITTED] = len(omitted)
+            table[semconv.LAYERS_OMITTED_DURATION] = round(sum(omitted) / 1000, 9)
         return table
 
 

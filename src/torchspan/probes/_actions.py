@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is done at a hook point: each kind is a type with exactly the fields that it needs.
 
-The functions in these fields describe and select. They are pure: they read a call and change nothing.
+The functions in these fields describe and select. They are pure: they read a call and change nothing. A described fact that is None is not
+known, and is left out; of a call that raised, it removes what was known before.
 """
 
 from __future__ import annotations
@@ -29,19 +30,6 @@ NAMES = (semconv.MODEL_CLASS, semconv.ENGINE_MODULES)
 """What names an engine: known when its conversion starts."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Creates:
-    """The call makes an object that runs later and belongs to the compilation around the call.
-
-    Args:
-        runner: Selects the object.
-        serialized: Selects the bytes from which it was made.
-    """
-
-    runner: Select
-    serialized: Select
-
-
 @dataclass(frozen=True, slots=True)
 class Shares:
     """What the nearest outer event of one of `phases` receives as well: described facts by their `keys`, and scratch values."""
@@ -66,7 +54,7 @@ class Record:
         takes: Keys of facts that the event has from the nearest event around it that has them or gives them (`GIVES`).
         is_named: What names the event's work, `NAMES`, names the result as well, and what runs for it.
         remembers_result: The result is remembered with the event, for the links of events that use it.
-        creates: The call makes an object that runs later.
+        creates: Selects an object that the call makes, which runs later and belongs to the compilation around the call.
         shares: Facts that an outer event carries too.
         follows: Selects, from the call and its result, a compiled module whose calls are followed if a setting enables
             that.
@@ -84,7 +72,7 @@ class Record:
     takes: tuple[str, ...] = ()
     is_named: bool = False
     remembers_result: bool = False
-    creates: Creates | None = None
+    creates: Select | None = None
     shares: Shares | None = None
     follows: Callable[[Call, Any], Any] | None = None
     excluded_callers: tuple[str, ...] = ()

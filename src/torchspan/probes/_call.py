@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
 
@@ -12,66 +13,35 @@ RAISED: Any = object()
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
+Signature = Mapping[str, tuple[int | None, Any]]
+"""Name of a parameter -> its position if it can be passed by position, and its default; None without one.
 
-class Signature(inspect.Signature):
-    """The signature of an observed function.
-
-    places: the position of each argument that can be passed by position. A compilation reads one argument of hundreds of calls, and
-    to bind each call to the signature takes several times as long.
-    """
-
-    __slots__ = ("places",)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        parameters = enumerate(self.parameters.values())
-        self.places = {parameter.name: place for place, parameter in parameters if parameter.kind in _BY_POSITION}
+A compilation reads one argument of hundreds of calls, and to bind each call to an `inspect.Signature` takes several times as long.
+"""
 
 
 class Call:
     """The arguments of one call, by the names in the observed function's signature.
 
     Extension types have no signature, so `get` takes the position as well. If a call does not fit the signature, the program gets its
-    TypeError from the function itself. Of such a call, `get` returns what was passed under the name or at the parameter's position.
-
-    `before` is what was read before the call ran.
+    TypeError from the function itself.
     """
 
-    __slots__ = ("_bound", "_signature", "args", "before", "kwargs")
+    __slots__ = ("_signature", "args", "before", "kwargs")
 
     def __init__(self, signature: Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.args = args
         self.kwargs = kwargs
         self.before: Any = None
         """What the adapter looked up before the call, for the description of its result."""
-        self._signature = signature
-        self._bound: dict[str, Any] | None = None
+        self._signature: Signature = {} if signature is None else signature
 
-    def get(self, name: str, default: Any = None, *, position: int | None = None) -> Any:
-        """The argument `name`, the parameter's own default if it was not passed, or `default`."""
+    def get(self, name: str, *, position: int | None = None) -> Any:
+        """The argument `name`, or the parameter's own default if it was not passed; None without one."""
         if name in self.kwargs:
             return self.kwargs[name]
-        place = None if self._signature is None else self._signature.places.get(name)
-        if place is not None and place < len(self.args):
-            return self.args[place]
-        arguments = self._arguments()
-        if name in arguments:
-            return arguments[name]
-        if position is not None and position < len(self.args):
-            return self.args[position]
-        return default
-
-    def _arguments(self) -> dict[str, Any]:
-        if self._bound is None:
-            self._bound = {}
-            if self._signature is not None:
-                try:
-                    bound = self._signature.bind_partial(*self.args, **self.kwargs)
-                except TypeError:
-                    return self._bound
-                bound.apply_defaults()
-                self._bound = dict(bound.arguments)
-        return self._bound
+        position, default = self._signature.get(name, (position, None))
+        return self.args[position] if position is not None and position < len(self.args) else default
 
 
 def guarded(function: Any) -> Any:
@@ -92,6 +62,14 @@ def guarded(function: Any) -> Any:
 def signature_of(function: Any) -> Signature | None:
     """The signature of `function`, or of the function that a guard guards. None without one (extension types)."""
     try:
-        return Signature.from_callable(guarded(function))
+        parameters = inspect.signature(guarded(function)).parameters.values()
     except (TypeError, ValueError):
         return None
+    places = {parameter.name: place for place, parameter in enumerate(parameters) if parameter.kind in _BY_POSITION}
+    return {
+        parameter.name: (
+            places.get(parameter.name),
+            None if parameter.default is inspect.Parameter.empty else parameter.default,
+        )
+        for parameter in parameters
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import CodeType
 from typing import Any
@@ -19,12 +19,14 @@ from torchspan.adapters.dynamo import recorded
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.dynamo.workers import Workers
 from torchspan.adapters.imports import Imports
-from torchspan.adapters.machinery.apply import apply_probes
+from torchspan.adapters.machinery.apply import Wrappers, apply_probes
 from torchspan.adapters.machinery.around import around
 from torchspan.adapters.machinery.ports import Ports
+from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine, Undo
-from torchspan.probes import Call, Probe, Record, Tap, Target, signature_of
+from torchspan.probes import Call, Probe, Tap, Target, signature_of
 from torchspan.probes.describe import declarations
 from torchspan.probes.dynamo import PROBES, WORKERS
 from torchspan.redaction import message_table
@@ -49,12 +51,12 @@ def install(engine: Engine, ports: Ports, imports: Imports, *, graph_runs: bool 
     imports.phase_here = frames.phase_here
     message_table.table()  # takes some milliseconds, which would otherwise delay the first call of a compiled function
     undo: list[Undo] = [patches.undo]
-    engine.guard.call("hooking into Dynamo", _hook, engine, patches, rows, frames, graph_runs)
+    wrappers = _wrappers(engine, frames, graph_runs)
+    engine.guard.call("hooking into Dynamo", _hook, engine, patches, rows, wrappers)
     if graph_runs:
         undo.append(recorded.record(engine, ports))
     _dynamo_safety.dynamo_arrived()  # for the modules that have been imported since
-    workers = Workers(engine, frames)
-    undo += [when_imported(probe.target.module, partial(_arrived, engine, workers, probe)) for probe in WORKERS]
+    undo += [when_imported(probe.target.module, partial(_arrived, engine, wrappers, probe)) for probe in WORKERS]
     return lambda: undo_all(reversed(undo))
 
 
@@ -76,44 +78,49 @@ def _resolved(probe: Probe, library: str) -> ResolvedProbe:
     return resolve(probe, version, None)
 
 
-def _arrived(engine: Engine, workers: Workers, probe: Probe, _late: bool) -> Undo:
+def _arrived(engine: Engine, wrappers: Wrappers, probe: Probe, _late: bool) -> Undo:
     """Apply one of Inductor's probes, whose module has been imported."""
     patches = Patches("torch")
     engine.at_stop(patches.undo)
-    around = {"dynamo:thread": workers.thread, "dynamo:process": workers.process}
     rows = [_resolved(probe, probe.target.module)]
-    engine.guard.call("hooking into Inductor", apply_probes, engine, patches, rows, partial(_around, around))
+    engine.guard.call("hooking into Inductor", apply_probes, engine, patches, rows, wrappers)
     return patches.undo
 
 
-def _hook(
-    engine: Engine, patches: Patches, rows: Iterable[ResolvedProbe], frames: Frames, records_graphs: bool
-) -> None:
-    taps = {
-        "dynamo:measured": frames.measured,
-        "dynamo:hit": frames.hit,
-        "dynamo:broke": frames.broke,
-        "dynamo:captured": frames.captured,
-        "dynamo:generator": frames.refused,
-        "dynamo:wrapped": frames.wrapped,
-    }
+def _hook(engine: Engine, patches: Patches, rows: list[ResolvedProbe], wrappers: Wrappers) -> None:
     for code in _codes_of_events():
         engine.wraps_with(code)
-    around = {"dynamo:lock": frames.waits.wrap}
+    apply_probes(engine, patches, rows, wrappers)
 
-    def wrap(probe: Probe, original: Any) -> Any:
-        if records_graphs and probe.action == Tap("dynamo:captured"):
-            original = _returning(engine, frames, original)
-        if not isinstance(probe.action, Tap):
-            return _around(around, probe, original)
-        if probe.action == Tap("dynamo:reported"):
-            observed = _reporting(engine, frames, probe.target, original)
-        else:
-            observed = tap(engine, taps[probe.action.handler], probe.target, original)
-        sys.modules[LIBRARY].eval_frame.skip_code(attribute(observed, "__code__"))  # Dynamo traces none of them
-        return observed
 
-    apply_probes(engine, patches, rows, wrap)
+def _wrappers(engine: Engine, frames: Frames, records_graphs: bool) -> Wrappers:
+    workers = Workers(engine, frames)
+    captured = partial(tap, engine, frames.captured)
+    taps = {
+        "dynamo:reported": partial(_reporting, engine, frames),
+        "dynamo:measured": partial(tap, engine, frames.measured),
+        "dynamo:hit": partial(tap, engine, frames.hit),
+        "dynamo:broke": partial(tap, engine, frames.broke),
+        "dynamo:captured": partial(_returning, engine, frames, captured) if records_graphs else captured,
+        "dynamo:generator": partial(tap, engine, frames.refused),
+        "dynamo:wrapped": partial(tap, engine, frames.wrapped),
+    }
+    return Wrappers(
+        factory=WrapperFactory(engine, Provenance()),
+        around={
+            "dynamo:lock": frames.waits.wrap,
+            "dynamo:thread": workers.thread,
+            "dynamo:process": workers.process,
+        },
+        taps={handler: partial(_skipped, wrap) for handler, wrap in taps.items()},
+    )
+
+
+def _skipped(wrap: Callable[[Target, Any], Any], target: Target, original: Any) -> Any:
+    """The replacement that `wrap` makes, which Dynamo does not trace."""
+    observed = wrap(target, original)
+    sys.modules[LIBRARY].eval_frame.skip_code(observed.__code__)
+    return observed
 
 
 def _codes_of_events() -> Iterator[CodeType]:
@@ -126,13 +133,9 @@ def _codes_of_events() -> Iterator[CodeType]:
             yield code
 
 
-def _around(around: Mapping[str, Callable[[Target, Record, Any], Any]], probe: Probe, original: Any) -> Any:
-    if not isinstance(probe.action, Record) or probe.action.around is None:
-        raise TypeError(f"{probe.target} names no wrapper")
-    return around[probe.action.around](probe.target, probe.action, original)
-
-
-def _returning(engine: Engine, frames: Frames, original: Any) -> Any:
+def _returning(
+    engine: Engine, frames: Frames, wrap: Callable[[Target, Any], Any], target: Target, original: Any
+) -> Any:
     """`call_user_compiler`, returning a graph whose runs are recorded."""
 
     @functools.wraps(original)
@@ -141,7 +144,7 @@ def _returning(engine: Engine, frames: Frames, original: Any) -> Any:
         recording = engine.guard.call("recording a compiled graph", frames.compiled, self, compiled)
         return compiled if recording is None else recording
 
-    return compiling
+    return wrap(target, compiling)
 
 
 def tap(engine: Engine, handle: Handle, target: Target, original: Any) -> Any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from torchspan import _dynamo_safety, semconv
 from torchspan.engine import DETACHED, Engine, Event, Observed
@@ -18,43 +18,22 @@ LINKS_LIMIT = 8
 """Maximum number of compilations that one wait is linked to."""
 
 
-class _Compiled(NamedTuple):
-    """A compilation of the thread that has the lock.
-
-    Attributes:
-        handle: Represents its event in links.
-    """
-
-    handle: Any
-    compile_id: str
-
-
 class _Wait:
-    """A thread that waits. compiled: the compilations of other threads meanwhile."""
+    """A thread that waits. compiled: the compilations of other threads meanwhile, by id, each with what represents its event in links."""
 
     __slots__ = ("compiled", "event")
 
     def __init__(self) -> None:
-        self.compiled: list[_Compiled] = []
+        self.compiled: dict[str, Any] = {}
         self.event: Event | None = None
 
-    def add(self, compiled: _Compiled) -> None:
-        if compiled not in self.compiled and len(self.compiled) < LINKS_LIMIT:
-            self.compiled.append(compiled)
+    def add(self, compiled: dict[str, Any]) -> None:
+        if len(self.compiled) < LINKS_LIMIT:
+            self.compiled.update(compiled)
 
-    def ids(self) -> list[str]:
-        """Of the compilations, in their order."""
-        return [frame.compile_id for frame in self.compiled]
-
-    def links(self) -> tuple[Any, ...]:
-        """To the compilations, in their order."""
-        return tuple(frame.handle for frame in self.compiled)
-
-
-class Open(Protocol):
-    """Work that runs in a thread, with its event if it has one."""
-
-    event: Event | None
+    def facts(self) -> dict[str, Any]:
+        """The ids of the compilations, in their order."""
+        return {semconv.WAIT_IDS: list(self.compiled)} if self.compiled else {}
 
 
 class Waits:
@@ -62,7 +41,8 @@ class Waits:
     makes atomic: a separate lock would be another one that a compilation could wait for.
 
     Args:
-        open_here: Returns the work that runs in the calling thread, innermost last. It must not raise an exception.
+        open_here: Returns the work that runs in the calling thread, innermost last, each with its `event` if it has one. It must
+            not raise an exception.
         code_here: Returns the code that the calling thread is about to compile; None if that is not known.
     """
 
@@ -72,15 +52,16 @@ class Waits:
     def __init__(
         self,
         engine: Engine,
-        open_here: Callable[[], Sequence[Open]],
+        open_here: Callable[[], Sequence[Any]],
         code_here: Callable[[], CodeType | None] = lambda: None,
     ) -> None:
         self._engine = engine
         self._code_here = code_here
         self._open_here = open_here
         self._waiting: list[_Wait] = []
-        self._compiled: _Compiled | None = None
-        self._is_owned: Callable[[], bool] = _by_no_thread
+        self._compiled: dict[str, Any] = {}
+        """The compilation of the thread that has the lock, as in `_Wait`."""
+        self._is_owned: Callable[[], bool] = lambda: False
 
     def wrap(self, target: Target, _action: Record, original: Any) -> Any:
         """The replacement for the lock. It uses the same lock, so threads that hold the lock already count."""
@@ -102,18 +83,15 @@ class Waits:
     def begin(self, wait: _Wait, acquire: Any) -> None:
         """Begin a wait of the calling thread, which has already lasted `long_s`."""
         self._waiting.append(wait)
-        compiled = self._compiled
-        if compiled is not None:
-            wait.add(compiled)
+        wait.add(self._compiled)
         around = self._engine.current
         now_ns = time.time_ns() if around is None else around.anchor.now_ns()
-        ids: dict[str, Any] = {semconv.WAIT_IDS: wait.ids()} if wait.compiled else {}
         wait.event = self._engine.open(
             COMPILE_WAIT,
-            {**frames.function(self._code_here()), **ids},
+            {**frames.function(self._code_here()), **wait.facts()},
             placement=DETACHED,
             observed=Observed(acquire, (), {}),
-            links=wait.links(),
+            links=tuple(wait.compiled.values()),
             at_ns=now_ns - round(self.long_s * 1e9),
         )
 
@@ -122,22 +100,17 @@ class Waits:
         if wait in self._waiting:
             self._waiting.remove(wait)
         if wait.event is not None:
-            if wait.compiled:
-                wait.event.additions[semconv.WAIT_IDS] = wait.ids()
-            wait.event.links = wait.links()
+            wait.event.additions.update(wait.facts())
+            wait.event.links = tuple(wait.compiled.values())
             self._engine.close(wait.event)
 
     def _compiles(self, event: Event) -> None:
         compile_id = event.attributes.get(semconv.COMPILE_ID)
         if event.handle is None or compile_id is None:
             return
-        self._compiled = _Compiled(event.handle, compile_id)
+        self._compiled = {compile_id: event.handle}
         for wait in list(self._waiting):
             wait.add(self._compiled)
-
-
-def _by_no_thread() -> bool:
-    return False
 
 
 class _FollowedLock:
@@ -164,7 +137,7 @@ class _FollowedLock:
     def _take(self) -> bool:
         try:
             is_taken = self._original.acquire(timeout=self._waits.long_s) or self._wait()
-            self._waits._compiled = None
+            self._waits._compiled = {}
             if self._waits._open_here():
                 self._guarded(self._waits.continues)
             return is_taken

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import CodeType, FrameType, MethodType
 from typing import Any, NamedTuple, TypeVar
 
@@ -35,7 +36,6 @@ from torchspan.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phas
 from torchspan.probes import GIVES, Call
 from torchspan.probes.describe import compilation, compile_caches, declarations, frames, open_sizes, place, recompiles
 from torchspan.probes.describe.compile_caches import Cache
-from torchspan.probes.describe.frames import GraphBreak
 from torchspan.semconv.torch import FrameOutcome
 
 # --- the state of Dynamo while it compiles a frame ------------------------------------------------------------------
@@ -74,10 +74,8 @@ def compiling() -> Compiling:
 
 def _variables() -> Mapping[str, Any]:
     """The variables of that call of `_compile`."""
-    for frame in _outwards():
-        if frame.f_code.co_name == "_compile" and reading.module_of_frame(frame) == "torch._dynamo.convert_frame":
-            return frame.f_locals
-    return {}
+    frame = _converting("_compile")
+    return {} if frame is None else frame.f_locals
 
 
 def _wrapped(code: CodeType, closure: Any) -> Any:
@@ -99,19 +97,16 @@ _WRAPPERS = os.path.join("torch", "_dynamo", "external_utils.py")  # noqa: PTH11
 
 def called() -> CodeType | None:
     """The code of the call that this thread has handed to Dynamo, which may wait for its lock."""
-    for frame in _outwards():
-        if frame.f_code.co_name == "__call__" and reading.module_of_frame(frame) == "torch._dynamo.convert_frame":
-            code = reading.attribute(frame.f_locals.get("frame"), "f_code")
-            return code if type(code) is CodeType else None
-    return None
+    frame = _converting("__call__")
+    code = None if frame is None else reading.attribute(frame.f_locals.get("frame"), "f_code")
+    return code if type(code) is CodeType else None
 
 
 def compiling_again() -> Mapping[str, Any]:
     """The variables of the innermost call of Dynamo's `_compile`; none if another function calls the one that is compiled."""
-    converting = next((frame for frame in _outwards() if frame.f_code.co_name == "_compile"), None)
-    caller = converting
-    while caller is not None and reading.module_of_frame(caller).startswith("torch."):
-        if converting is not None and caller.f_code.co_name == "compile_wrapper":
+    converting = caller = _converting("_compile")
+    while converting is not None and caller is not None and reading.module_of_frame(caller).startswith("torch."):
+        if caller.f_code.co_name == "compile_wrapper":
             return converting.f_locals
         caller = caller.f_back
     return {}
@@ -153,6 +148,14 @@ def suppresses_errors() -> bool:
     return getattr(sys.modules.get("torch._dynamo.config"), "suppress_errors", False) is True
 
 
+def _converting(function: str) -> FrameType | None:
+    """The innermost call of a function of the module with which Dynamo compiles a frame."""
+    for frame in _outwards():
+        if frame.f_code.co_name == function and reading.module_of_frame(frame) == "torch._dynamo.convert_frame":
+            return frame
+    return None
+
+
 def _outwards() -> list[FrameType]:
     frame: FrameType | None = sys._getframe(2)
     frames: list[FrameType] = []
@@ -187,14 +190,20 @@ def keyed_digest(text: str) -> str:
 
 
 class _OpenWork:
-    """A begin report whose end has not been reported. steps: short phases inside."""
+    """A begin report whose end has not been reported: the backend's phase, unless it is of a class derived from this one.
 
-    __slots__ = ("event", "name", "steps")
+    Work without an event began while nothing is observed, for example inside a callback. Nothing inside it is observed either.
+
+    steps: short phases inside. facts: gathered until its end.
+    """
+
+    __slots__ = ("event", "facts", "name", "steps")
 
     def __init__(self, name: str, event: Event | None) -> None:
         self.name = name
         self.event = event
         self.steps = Steps()
+        self.facts: dict[str, Any] = {}
 
 
 class _OpenPhase(_OpenWork):
@@ -218,12 +227,6 @@ class _OpenPhase(_OpenWork):
         self.processor = ProcessorClock(COMPILE_PHASE)
 
 
-class _OpenBackend(_OpenWork):
-    """The backend's phase."""
-
-    __slots__ = ()
-
-
 class _OpenWorker(_OpenWork):
     """Work that another thread's compilation has left to this thread."""
 
@@ -231,13 +234,12 @@ class _OpenWorker(_OpenWork):
 
 
 class _OpenCompilation(_OpenWork):
-    """A backward graph or a frame. facts: gathered until its end. saved: what caches have saved, until their lookup ends."""
+    """A backward graph or a frame. saved: what caches have saved, until their lookup ends."""
 
-    __slots__ = ("facts", "saved")
+    __slots__ = ("saved",)
 
     def __init__(self, name: str, event: Event) -> None:
         super().__init__(name, event)
-        self.facts: dict[str, Any] = {}
         self.saved: dict[Cache, dict[str, Any]] = {}
 
 
@@ -255,11 +257,11 @@ class _OpenFrame(_OpenCompilation):
         self.breaks: Counter[str] = Counter()
         self.measured: dict[str, Any] = {}
 
-    def broke(self, graph_break: GraphBreak) -> None:
+    def broke(self, graph_break: Mapping[str, Any]) -> None:
         """Record a graph break."""
-        self.breaks[graph_break.facts[semconv.GRAPH_BREAK_CLASS]] += 1
+        self.breaks[graph_break[semconv.GRAPH_BREAK_CLASS]] += 1
         if self.breaks.total() <= BREAKS_LIMIT:
-            self.occurred(semconv.GRAPH_BREAK_EVENT, graph_break.facts)
+            self.occurred(semconv.GRAPH_BREAK_EVENT, graph_break)
 
     def end(self, ending: frames.Ending) -> dict[str, Any]:
         """End the frame. Returns its facts."""
@@ -293,15 +295,6 @@ class _OpenFrame(_OpenCompilation):
         """Add an event to its span, with the current time."""
         if self.event is not None:
             self.event.occurrences.append(Occurrence(name, self.event.anchor.now_ns(), facts))
-
-
-class _Unobserved(_OpenWork):
-    """Work that began while nothing is observed, for example inside a callback. Nothing inside it is observed either."""
-
-    __slots__ = ()
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name, None)
 
 
 _Innermost = TypeVar("_Innermost", bound=_OpenWork)
@@ -344,19 +337,19 @@ class Frames:
             return True
         name, args, kind = report["name"], report["args"], report["ph"]
         if kind == "B":
-            self._begin(name, args, report)
+            self._begin(name, args, Observed(self._reported, (report,), {}))
         elif kind == "E":
-            try:
-                self._end(name, args)
-            except BaseException:
-                self._cut(name)
-                raise
+            self._end(name, args)
         return True
 
     def cut(self, report: Any) -> None:
-        """Receive a report again that was interrupted, perhaps before it arrived: what has ended is closed."""
-        if type(report) is dict and report.get("ph") == "E" and type(report.get("name")) is str:
-            self._cut(report["name"])
+        """Receive a report again that failed or was interrupted, perhaps before it arrived: what has ended is closed."""
+        if type(report) is not dict or report.get("ph") != "E" or type(report.get("name")) is not str:
+            return
+        index = self._index(report["name"])
+        if index is not None:
+            self._abandon(index)
+            self._stacks.here().end(report["name"])
 
     def measured(self, call: Call) -> None:
         """Receive Dynamo's measurements of the frame that is being compiled: `update_outer(self, values)`."""
@@ -440,7 +433,7 @@ class Frames:
             del open_[index:]
 
     # --- beginnings -------------------------------------------------------------------------------------------
-    def _begin(self, name: str, args: Mapping[str, Any], report: Any) -> None:
+    def _begin(self, name: str, args: Mapping[str, Any], report: Observed) -> None:
         open_ = self._thread.open
         if name == FRAME:
             open_.append(self._begin_frame(_compile_id(args), report))
@@ -448,17 +441,14 @@ class Frames:
             open_.append(self._begin_backward(_compile_id(args), report))
         elif not open_ or name == _WHOLE or name.startswith(_ATTEMPT):
             return
-        elif isinstance(open_[-1], _Unobserved):
-            open_.append(_Unobserved(name))
+        elif open_[-1].event is None and not isinstance(open_[-1], _OpenPhase):
+            open_.append(_OpenWork(name, None))
         elif name == _BACKEND:
             open_.append(self._begin_backend(report))
         else:
             open_.append(self._begin_phase(name, report))
 
-    def _observed(self, report: Any) -> Observed:
-        return Observed(self._reported, (report,), {})
-
-    def _begin_frame(self, compile_id: str, report: Any) -> _OpenWork:
+    def _begin_frame(self, compile_id: str, report: Observed) -> _OpenWork:
         frame, context = compiling(), compile_context()
         function = self._function(frame)
         facts = {semconv.COMPILE_ID: compile_id, **function, **declarations.stance()}
@@ -470,7 +460,7 @@ class Frames:
             self.waits.began(event)
             return _OpenFrame(event, frame)
 
-        return self._begin_current(FRAME, begun, COMPILE_FRAME, facts, observed=self._observed(report))
+        return self._begin_current(FRAME, begun, COMPILE_FRAME, facts, observed=report)
 
     def _function(self, frame: Compiling) -> Mapping[str, Any]:
         """The function that is compiled; of what PyTorch's own code calls, its name and the line that called `torch.compile`."""
@@ -482,26 +472,26 @@ class Frames:
         facts = {} if called_at is None else called_at.facts()
         return {**facts, semconv.CODE_FUNCTION: reading.function_name(frame.wrapped)}
 
-    def _begin_backward(self, compile_id: str, report: Any) -> _OpenWork:
+    def _begin_backward(self, compile_id: str, report: Observed) -> _OpenWork:
         context = compile_context()
         forward, function = (context is not None and self._forward.get(context)) or (None, {})
         return self._begin_current(
             BACKWARD,
-            lambda event: _OpenCompilation(BACKWARD, event),
+            partial(_OpenCompilation, BACKWARD),
             COMPILE_BACKWARD,
             {semconv.COMPILE_ID: compile_id, **function},
-            observed=self._observed(report),
+            observed=report,
             links=() if forward is None else (forward,),
         )
 
-    def _begin_backend(self, report: Any) -> _OpenWork:
+    def _begin_backend(self, report: Observed) -> _OpenWork:
         return self._begin_current(
             _BACKEND,
-            lambda event: _OpenBackend(_BACKEND, event),
+            partial(_OpenWork, _BACKEND),
             COMPILE_PHASE,
             {semconv.COMPILE_PHASE_NAME: _BACKEND},
             target=_BACKEND,
-            observed=self._observed(report),
+            observed=report,
         )
 
     def _begin_current(
@@ -511,18 +501,18 @@ class Frames:
         event = stack.begin(name, phase, facts, **how)
         if event is None:
             stack.end(name)  # its end is not expected there
-            return _Unobserved(name)
+            return _OpenWork(name, None)
         try:
             return begun(event)
         except BaseException:
             stack.end(name)
             raise
 
-    def _begin_phase(self, name: str, report: Any) -> _OpenWork:
+    def _begin_phase(self, name: str, report: Observed) -> _OpenWork:
         self._materialize_long()
         heard = None
         if self._interest.countdown is not None:
-            heard = self._open(name, observed=self._observed(report), audience=Audience.USERS)
+            heard = self._open(name, observed=report, audience=Audience.USERS)
         try:
             return _OpenPhase(name, self._now_ns(), self._current(), heard)
         except BaseException as error:
@@ -544,20 +534,11 @@ class Frames:
         match ended:
             case _OpenPhase():
                 self._end_phase(ended)
-            case _OpenBackend():
-                self._close(ended, {}, raised())
             case _OpenFrame():
                 self._end_frame(ended)
-            case _OpenCompilation():
+            case _ if ended.event is not None:
                 self._close(ended, ended.facts, raised())
         open_.pop()
-
-    def _cut(self, name: str) -> None:
-        """Close what a failure or an interrupt has left open of the work that has ended."""
-        index = self._index(name)
-        if index is not None:
-            self._abandon(index)
-            self._stacks.here().end(name)
 
     def _end_phase(self, phase: _OpenPhase) -> None:
         if phase.heard is not None:
@@ -566,16 +547,12 @@ class Frames:
         taken_ns = end_ns - phase.start_ns
         if phase.event is None and taken_ns < SHORT_NS:
             around = self._thread.open[-2].steps
-            inside_s = 0.0
-            if phase.steps:
-                around.merge(phase.steps)
-                inside_s = phase.steps.seconds()
-            around.add(semconv.identifier(phase.name), max(taken_ns / 1e9 - inside_s, 0.0))
+            around.merge(phase.steps)
+            around.add(semconv.identifier(phase.name), max(taken_ns / 1e9 - phase.steps.seconds(), 0.0))
             return
         event = self._materialized(len(self._thread.open) - 1)
         if event is not None:
-            if phase.steps:
-                event.steps.merge(phase.steps)
+            event.steps.merge(phase.steps)
             self._engine.close(event, at_ns=end_ns)
 
     def _end_frame(self, frame: _OpenFrame) -> None:
@@ -588,7 +565,7 @@ class Frames:
             is_whole=frame.compiling.is_whole,
             suppresses_errors=suppresses_errors(),
         )
-        self._close(frame, frame.end(ending), error if ending.reaches_the_program else None)
+        self._close(frame, frame.end(ending), error if ending.outcome == FrameOutcome.FAILED else None)
 
     def _close(self, ended: _OpenWork, facts: Mapping[str, Any], error: BaseException | None) -> None:
         if ended.event is not None:

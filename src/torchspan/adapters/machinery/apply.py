@@ -12,7 +12,7 @@ from typing import Any
 from torchspan._base.logs import Log
 from torchspan._base.patching import Patches, in_use
 from torchspan.adapters.machinery.resolve import ResolvedProbe
-from torchspan.adapters.machinery.wrap import WrapperFactory, ignoring
+from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine
 from torchspan.probes import (
     Annotate,
@@ -61,9 +61,7 @@ class Wrappers:
         match action:
             case Record():
                 wrap = self.factory.record if action.around is None else self.around[action.around]
-                return ignoring(
-                    self.factory.engine.guard, action.excluded_callers, wrap(target, action, original), original
-                )
+                return wrap(target, action, original)
             case Annotate():
                 return self.factory.annotate(target, action, original)
             case Step():

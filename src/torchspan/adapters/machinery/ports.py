@@ -17,20 +17,18 @@ class Ports:
 
     Attributes:
         redact: Reduces a text of a library to the part that may be recorded.
-        annotate_current: Records a moment outside every event, by name and attributes.
-        annotate_again: The same for frequent moments, with attributes that `semconv.emitted` has returned
-            before, and further ones.
+        annotate_current: Records a moment outside every event, by name, attributes that `semconv.emitted` has returned before, and
+            further ones.
         parents: Finds the surroundings of frequent work.
         call_policy: Decides about calls of observed functions.
         sampling: Decides about runs of engines and of graphs.
     """
 
     redact: Callable[[str], str]
-    annotate_current: Callable[[str, Attributes], None]
+    annotate_current: Callable[[str, Mapping[str, Any], Attributes], None]
     parents: ParentProbe
     call_policy: RunPolicy
     sampling: RunSampling
-    annotate_again: Callable[[str, Mapping[str, Any], Attributes], None] = lambda _name, _emitted, _more: None
 
 
 # --- Events of the span around them ---------------------------------------------------------------------------------
@@ -39,7 +37,7 @@ class Notes:
 
     def __init__(self, engine: Engine, ports: Ports) -> None:
         self._engine = engine
-        self._annotate = ports.annotate_again
+        self._annotate = ports.annotate_current
 
     def add(self, name: str, attributes: dict[str, Any]) -> None:
         """Add an event with the current time."""

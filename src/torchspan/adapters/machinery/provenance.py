@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from torchspan._base.by_identity import ByIdentity
-from torchspan._base.reading import attribute, has
+from torchspan._base.reading import attribute
 from torchspan.engine import Event, FreshObjects
 from torchspan.phase import COMPILE, CONVERT
-from torchspan.probes import NAMES, Call, Creates
-from torchspan.probes.describe.common import engine_id
+from torchspan.probes import NAMES, Call
+from torchspan.probes.describe.common import engine_id, handle_of
+from torchspan.probes.describe.conversion import serialized_of
 
 
 class Provenance:
@@ -30,12 +31,11 @@ class Provenance:
         self._networks: ByIdentity[weakref.ref[Any]] = ByIdentity()
 
     # --- what runs --------------------------------------------------------------------------------------------
-    def created(self, creates: Creates, call: Call, event: Event | None) -> None:
+    def created(self, runner: Any, call: Call, event: Event | None) -> None:
         """Record that `call`, inside `event`, has made an object that runs later."""
-        runner = creates.runner(call)
         if runner is None:
             return
-        self.ids.set_up(runner, creates.serialized(call))
+        self.ids.set_up(runner, serialized_of(call))
         self.name(runner, None if event is None else event.nearest(CONVERT), self.names.get(call.get("self")))
         compilation = None if event is None else event.nearest(COMPILE)
         self.made_runner(runner, None if compilation is None else compilation.handle)
@@ -102,7 +102,7 @@ class EngineIds:
     def changing(self, handle: Any) -> None:
         """Record that TensorRT's engine `handle` is about to be changed in place."""
         for engine in self._ids:
-            if handle is not None and _handle(engine) is handle and (before := self._ids.pop(engine)) is not None:
+            if handle is not None and handle_of(engine) is handle and (before := self._ids.pop(engine)) is not None:
                 self._stale[engine] = before
 
     def get(self, engine: Any) -> str | None:
@@ -115,8 +115,3 @@ class EngineIds:
             self._ids[engine] = now
             self._stale.pop(engine)
         return self._ids.get(engine)
-
-
-def _handle(engine: Any) -> Any:
-    """TensorRT's own object: `cuda_engine` of a `TRTEngine`, `engine` of the older runtime's module."""
-    return attribute(engine, "cuda_engine" if has(engine, "cuda_engine") else "engine")

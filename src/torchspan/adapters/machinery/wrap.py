@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base.boundaries import is_programs
-from torchspan._base.errors import Guard
 from torchspan.adapters.machinery.around import around
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.engine import Engine, Event, Observed
@@ -35,6 +34,7 @@ from torchspan.probes import (
     signature_of,
 )
 from torchspan.probes.describe import place
+from torchspan.probes.describe.common import without_none
 
 Facts = Mapping[str, Any]
 Follow = Callable[[Any, Call, Event | None], None]
@@ -101,10 +101,10 @@ class WrapperFactory:
         return around(self.engine.guard, f"annotating {target}", original, begin, end)
 
     def described(self, target: Target, describe: Callable[[Call], Facts] | None, call: Call) -> Facts:
-        """The facts of a call; none if describing it fails."""
+        """The facts of a call that are known; none if describing it fails."""
         if describe is None:
             return {}
-        return self.engine.guard.call(f"describing {target}", describe, call) or {}
+        return without_none(self.engine.guard.call(f"describing {target}", describe, call) or {})
 
     def add_start(self, target: Target, describe: Callable[[Call], Facts] | None, call: Call, event: Event) -> None:
         """Add what describes a call to an event around it."""
@@ -114,7 +114,7 @@ class WrapperFactory:
         """Add what describes the result of a call to its event, or to one around it."""
         if describe is not None:
             name = f"describing the result of {target}"
-            add_facts(event, self.engine.guard.call(name, describe, call, result, event.scratch) or {})
+            add_facts(event, without_none(self.engine.guard.call(name, describe, call, result, event.scratch) or {}))
 
     def around(self, phases: tuple[Phase, ...]) -> Event | None:
         """The closest open event of one of `phases`."""
@@ -248,6 +248,8 @@ class RecordedCalls:
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BegunEvent | None:
         """Open the event of a call."""
         call, factory, action = Call(self._signature, args, kwargs), self.factory, self.action
+        if is_excluded(action.excluded_callers):
+            return None
         outer = factory.around((action.phase,)) if action.phase.collapses else None
         if outer is not None:
             factory.add_start(self.target, action.start, call, outer)
@@ -319,7 +321,7 @@ class RecordedCalls:
         if action.remembers_result:
             provenance.remember(result, event.handle)
         if action.creates is not None:
-            provenance.created(action.creates, call, event)
+            provenance.created(action.creates(call), call, event)
         if action.follows is not None:
             self.factory.follow_made(action.follows, call, result, event)
 
@@ -345,20 +347,6 @@ class RecordedCalls:
                     outer.scratch[key] = event.scratch[key]
 
 
-def ignoring(guard: Guard, libraries: tuple[str, ...], wrapper: Any, original: Any) -> Any:
-    """`wrapper`, except for calls made by `libraries`, which have their own probes: such calls go to `original`."""
-    if not libraries:
-        return wrapper
-
-    @functools.wraps(original)
-    def observed(*args: Any, **kwargs: Any) -> Any:
-        if guard.call("looking at a caller", is_called_by, libraries, sys._getframe(1)):
-            return original(*args, **kwargs)
-        return wrapper(*args, **kwargs)
-
-    return observed
-
-
 _PLACE = frozenset({semconv.CODE_FILE, semconv.CODE_LINE, semconv.CODE_FUNCTION})
 
 
@@ -382,6 +370,6 @@ def outside(frame: FrameType) -> FrameType:
     return frame
 
 
-def is_called_by(libraries: tuple[str, ...], frame: FrameType) -> bool:
-    """Whether the code of `frame`, the caller, belongs to one of `libraries`."""
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in libraries
+def is_excluded(callers: tuple[str, ...]) -> bool:
+    """Whether one of the libraries `callers`, which have probes of their own, has made the call that is observed."""
+    return bool(callers) and str(outside(sys._getframe(1)).f_globals.get("__name__", "")).partition(".")[0] in callers

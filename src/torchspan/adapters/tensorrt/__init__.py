@@ -18,7 +18,7 @@ from torchspan.adapters.machinery.apply import Wrappers, apply_probes
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
-from torchspan.adapters.machinery.wrap import BegunEvent, RecordedCalls, WrapperFactory
+from torchspan.adapters.machinery.wrap import BegunEvent, RecordedCalls, WrapperFactory, is_excluded
 from torchspan.adapters.tensorrt.build import Builds, Parses, tap_parser
 from torchspan.engine import Engine, Undo
 from torchspan.phase import BUILD_PHASE
@@ -84,9 +84,12 @@ def _hook(
     build_phases: bool,
     late: bool,
 ) -> None:
-    probes = [probe for probe in _resolved_in(package) if _claim(probe, hooked)]
+    module = loaded().get(package)
+    version = version_of(module)
+    probes = [row for row in (resolve(row, version, package, module) for row in PROBES) if _claim(row, hooked)]
     runs = [probe for probe in probes if isinstance(probe.probe.action, Runs)]
-    factory = WrapperFactory(engine, provenance, of_roots=_version_facts(package))
+    versions: dict[str, Any] = {semconv.TENSORRT_PACKAGE: package, semconv.TENSORRT_VERSION: version}
+    factory = WrapperFactory(engine, provenance, of_roots=versions)
     loggers = LoggerFollower(factory, ports.redact, patches)
     hook_runs = _Once(lambda: apply_probes(engine, patches, runs, wrappers))
     wrappers = Wrappers(
@@ -104,11 +107,6 @@ def _hook(
         engine.at_stop(engine.registry.add_source((BUILD_PHASE,)))
     if late:
         hook_runs()
-
-
-def _resolved_in(package: str) -> list[ResolvedProbe]:
-    module = loaded().get(package)
-    return [resolve(probe, version_of(module), package, module) for probe in PROBES]
 
 
 def _claim(resolved: ResolvedProbe, hooked: Hooked) -> bool:
@@ -133,13 +131,6 @@ class _Once:
             action()
 
 
-def _version_facts(package: str) -> dict[str, Any]:
-    return {
-        semconv.TENSORRT_PACKAGE: package,
-        semconv.TENSORRT_VERSION: version_of(loaded().get(package)),
-    }
-
-
 # --- Execution contexts ---------------------------------------------------------------------------------------------
 class ContextCreation(RecordedCalls):
     """`ICudaEngine.create_execution_context(...)` as an event.
@@ -157,7 +148,7 @@ class ContextCreation(RecordedCalls):
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BegunEvent | None:
         """See `RecordedCalls`. A context is remembered also where its creation is not an event."""
-        if not self.factory.engine.active:
+        if not self.engine.active or is_excluded(self.action.excluded_callers):
             return None
         self.engine.guard.call("hooking runs of contexts", self._hook)
         return super().begin(args, kwargs) or BegunEvent(Call(None, args, kwargs), None)

@@ -70,11 +70,9 @@ class _Pass(RecordedCalls):
     def open(self, call: Call) -> Event | None:
         """See `RecordedCalls`."""
         engine = self.factory.engine
-        facts = engine.guard.call("describing a lowering pass", compilation.lowering_pass, self._name, call)
+        facts = self.factory.described(self.target, functools.partial(compilation.lowering_pass, self._name), call)
         observed = Observed(self.original, call.args, call.kwargs)
-        return engine.open(
-            self.action.phase, facts or {}, target=self._name, observed=observed, audience=self._audience
-        )
+        return engine.open(self.action.phase, facts, target=self._name, observed=observed, audience=self._audience)
 
     def replacement(self) -> Any:
         """See `RecordedCalls`. `functools.wraps` would read the attributes from the program's object."""

@@ -10,7 +10,7 @@ from typing import Any
 from torchspan._base.reading import attribute, is_a, loaded
 from torchspan.adapters.machinery.around import around
 from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.probes import Call, Creates, Record, Target, signature_of
+from torchspan.probes import Call, Record, Target, signature_of
 from torchspan.probes.describe import conversion
 
 
@@ -46,9 +46,6 @@ def _outside(call: Call) -> dict[str, Any]:
 
 
 # --- Engines that are made while nothing is recorded ----------------------------------------------------------------
-_CREATES = Creates(runner=conversion.module_itself, serialized=conversion.serialized_of)
-
-
 def tap_engine(factory: WrapperFactory, target: Target, original: Any) -> Any:
     """`TRTEngine._setup_engine(self)`, which remembers the engine and its bytes, inside an event or not."""
     signature, engine = signature_of(original), factory.engine
@@ -57,6 +54,6 @@ def tap_engine(factory: WrapperFactory, target: Target, original: Any) -> Any:
         return Call(signature, args, kwargs) if engine.active else None
 
     def end(call: Call, _result: Any) -> None:
-        factory.provenance.created(_CREATES, call, engine.current)
+        factory.provenance.created(conversion.module_itself(call), call, engine.current)
 
     return around(engine.guard, f"remembering {target}", original, begin, end)

@@ -14,7 +14,7 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute, is_a
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe.common import children, graph_of, without_none
+from torchspan.probes.describe.common import children, graph_of
 from torchspan.probes.describe.compilation import ENGINE_PREFIX
 
 Facts = dict[str, Any]
@@ -30,7 +30,7 @@ def save(call: Call) -> Facts:
         semconv.ENTRY_POINT: "torch_tensorrt.save",
         semconv.FILE_FORMAT: given if type(given) is str else semconv.OTHER_VALUE,
     }
-    return without_none({**facts, **_engines(call.get("module"))})
+    return {**facts, **_engines(call.get("module"))}
 
 
 def save_mutable(call: Call) -> Facts:
@@ -49,7 +49,7 @@ def saved(call: Call, _result: Any, _scratch: Scratch) -> Facts:
 
 def load(call: Call) -> Facts:
     """`torch_tensorrt.load(file_path, format=)`. The content of the file is known afterwards."""
-    return without_none({semconv.ENTRY_POINT: "torch_tensorrt.load", **_size(call)})
+    return {semconv.ENTRY_POINT: "torch_tensorrt.load", **_size(call)}
 
 
 def load_mutable(call: Call) -> Facts:
@@ -67,14 +67,13 @@ def loaded(_call: Call, result: Any, _scratch: Scratch) -> Facts:
         return {semconv.FILE_FORMAT: "exported_program", **_engines(result)}
     if reading.has(result, "gm"):
         return _engines(attribute(result, "gm"))
-    script = reading.loaded("torch.jit", "ScriptModule")
-    is_script = script is not None and is_a(result, script)
+    is_script = is_a(result, reading.loaded("torch.jit", "ScriptModule"))
     return {semconv.FILE_FORMAT: "torchscript" if is_script else "executorch"}
 
 
 def _size(call: Call) -> Facts:
     size = file_size(call.get("file_path"))
-    return without_none({semconv.FILE_SIZE: file_size(call.get("path")) if size is None else size})
+    return {semconv.FILE_SIZE: file_size(call.get("path")) if size is None else size}
 
 
 def file_size(path: Any) -> int | None:

@@ -14,7 +14,7 @@ from torchspan._base.reading import attribute, whole_number
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe.artifacts import file_size as path_size
-from torchspan.probes.describe.common import LIST_LIMIT, UNKNOWN, engine_id, shape_list, tensorrt_dtype, without_none
+from torchspan.probes.describe.common import LIST_LIMIT, UNKNOWN, engine_id, shape_list, tensorrt_dtype
 from torchspan.redaction.messages import LibraryMessage, of_text
 
 # --- TensorRT's log -------------------------------------------------------------------------------------------------
@@ -104,14 +104,12 @@ Facts = dict[str, Any]
 def builder_config(call: Call) -> Facts:
     """`Builder.build_serialized_network(self, network, config)`: the network and the configuration, read only."""
     network, config = call.get("network", position=1), call.get("config", position=2)
-    return without_none(
-        {
-            semconv.NETWORK_LAYERS: whole_number(attribute(network, "num_layers")),
-            semconv.BUILDER_FLAGS: _flags(config),
-            semconv.BUILDER_LEVEL: whole_number(attribute(config, "builder_optimization_level")),
-            semconv.BUILDER_WORKSPACE: _workspace(config),
-        }
-    )
+    return {
+        semconv.NETWORK_LAYERS: whole_number(attribute(network, "num_layers")),
+        semconv.BUILDER_FLAGS: _flags(config),
+        semconv.BUILDER_LEVEL: whole_number(attribute(config, "builder_optimization_level")),
+        semconv.BUILDER_WORKSPACE: _workspace(config),
+    }
 
 
 def network_inputs(call: Call) -> Facts:
@@ -150,8 +148,8 @@ def built(call: Call, result: Any, scratch: Scratch) -> Facts:
     """A serialized engine (IHostMemory), an engine or True; None or False if the build failed. The log has the reason."""
     if result is None or result is False:
         reason: Facts = {semconv.BUILD_ERROR: scratch.get(LAST_ERROR), semconv.BUILD_LOGGER: _logger_class(call)}
-        return without_none({semconv.ERROR_TYPE: BUILD_FAILED, **reason})
-    return without_none({semconv.ENGINE_SIZE: reading.size(result), semconv.ENGINE_ID: engine_id(result)})
+        return {semconv.ERROR_TYPE: BUILD_FAILED, **reason}
+    return {semconv.ENGINE_SIZE: reading.size(result), semconv.ENGINE_ID: engine_id(result)}
 
 
 def _logger_class(call: Call) -> str | None:
@@ -167,7 +165,7 @@ BUILD_FAILED = "engine_build_failed"
 def serialized_engine(call: Call) -> Facts:
     """`Runtime.deserialize_cuda_engine(self, serialized_engine)`."""
     serialized = call.get("serialized_engine", position=1)
-    return without_none({semconv.ENGINE_SIZE: reading.size(serialized), semconv.ENGINE_ID: engine_id(serialized)})
+    return {semconv.ENGINE_SIZE: reading.size(serialized), semconv.ENGINE_ID: engine_id(serialized)}
 
 
 def deserialized(_call: Call, result: Any, _scratch: Scratch) -> Facts:
@@ -199,12 +197,12 @@ class BeforeParse:
 
 def model_size(call: Call) -> Facts:
     """`OnnxParser.parse(self, model, path=None)`: the model is any buffer."""
-    return without_none({semconv.MODEL_SIZE: reading.size(call.get("model", position=1))})
+    return {semconv.MODEL_SIZE: reading.size(call.get("model", position=1))}
 
 
 def file_size(call: Call) -> Facts:
     """`OnnxParser.parse_from_file(self, model)`: `model` is a path."""
-    return without_none({semconv.MODEL_SIZE: path_size(call.get("model", position=1))})
+    return {semconv.MODEL_SIZE: path_size(call.get("model", position=1))}
 
 
 def parsed(call: Call, result: Any, _scratch: Scratch) -> Facts:
@@ -218,7 +216,7 @@ def parsed(call: Call, result: Any, _scratch: Scratch) -> Facts:
     facts: Facts = {
         semconv.NETWORK_LAYERS: reading.whole_number(reading.attribute(before.network, "num_layers")),
     }
-    return without_none({**facts, **_failure(errors)} if failed else facts)
+    return {**facts, **_failure(errors)} if failed else facts
 
 
 def _failure(parser_errors: list[Any]) -> Facts:

@@ -19,7 +19,7 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import FAILED_CHILD, Key, Scratch
 from torchspan.probes._call import RAISED, Call
 from torchspan.probes.describe import cache_neighbors
-from torchspan.probes.describe.common import LIST_LIMIT, engine_id, without_none
+from torchspan.probes.describe.common import LIST_LIMIT, engine_id
 from torchspan.semconv import CacheReason
 
 # --- results of the engine cache's parts ----------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def looked_up(call: Call, result: Any, scratch: Scratch) -> Facts:
     if result is not None:
         engine = attribute(result, "serialized_engine")
         facts: Facts = {semconv.ENGINE_SIZE: reading.size(engine), semconv.ENGINE_ID: engine_id(engine)}
-        return without_none({semconv.CACHE_RESULT: "hit", **facts, **_size(scratch)})
+        return {semconv.CACHE_RESULT: "hit", **facts, **_size(scratch)}
     unavailable = _unavailable(call)
     if unavailable:
         return {semconv.CACHE_RESULT: "disabled", semconv.CACHE_REASON: unavailable}
@@ -185,7 +185,7 @@ def _rejected(reason: str, scratch: Scratch) -> Facts:
 
 
 def _size(scratch: Scratch) -> Facts:
-    return without_none({semconv.CACHE_ENTRY_SIZE: scratch.get(ENTRY)})
+    return {semconv.CACHE_ENTRY_SIZE: scratch.get(ENTRY)}
 
 
 def _unavailable(call: Call) -> str | None:
@@ -208,7 +208,7 @@ def inserted(call: Call, result: Any, scratch: Scratch) -> Facts:
     """`insert_engine_to_cache`, which returns whether it tried."""
     refusal = scratch.get(NOT_STORED) if reading.switch(result) else _unavailable(call)
     if refusal is not None or not reading.switch(result):
-        return without_none({semconv.CACHE_INSERTED: "refused", semconv.CACHE_REASON: refusal, **_stored(scratch)})
+        return {semconv.CACHE_INSERTED: "refused", semconv.CACHE_REASON: refusal, **_stored(scratch)}
     refreshed = scratch.get(READ) is FOUND
     return {semconv.CACHE_INSERTED: "refreshed" if refreshed else "inserted", **_stored(scratch)}
 
@@ -225,4 +225,4 @@ def insertion_failed(_call: Call, error: BaseException, scratch: Scratch) -> Fac
 
 
 def _stored(scratch: Scratch) -> Facts:
-    return without_none({semconv.CACHE_ENTRY_SIZE: scratch.get(PACKED), semconv.ENGINE_ID: scratch.get(STORED_ID)})
+    return {semconv.CACHE_ENTRY_SIZE: scratch.get(PACKED), semconv.ENGINE_ID: scratch.get(STORED_ID)}

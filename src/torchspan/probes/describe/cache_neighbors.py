@@ -50,29 +50,22 @@ class _Hash(NamedTuple):
     settings: str
 
 
-class _Difference(NamedTuple):
-    name: str
-    stored: str
-    requested: str
-
-
 def facts(call: Call) -> Facts:
     """`pull_cached_engine(hash_val, module, engine_cache, settings, inputs)` that found nothing."""
     wanted, folder = _hash(call.get("hash_val")), _folder(call.get("engine_cache"))
     if wanted is None or folder is None:
         return {}
-    entries = [
-        neighbor for neighbor in _entries(folder, wanted) if neighbor.graph == wanted.graph and neighbor != wanted
-    ]
+    entries = [entry for entry in _entries(folder, wanted) if entry.graph == wanted.graph and entry != wanted]
     if not entries:
         return {}
-    other_settings = {neighbor.settings for neighbor in entries if neighbor.inputs == wanted.inputs}
+    other_settings = {entry.settings for entry in entries if entry.inputs == wanted.inputs}
     differences = list(_differences(call.get("settings"), wanted.settings, other_settings))[:LIST_LIMIT]
     result: Facts = {semconv.CACHE_REASON: CacheReason.OTHER_SETTINGS if other_settings else CacheReason.OTHER_INPUTS}
     if differences:
-        result[semconv.CACHE_NEIGHBOR_SETTINGS] = [difference.name for difference in differences]
-        result[semconv.CACHE_NEIGHBOR_STORED] = [difference.stored for difference in differences]
-        result[semconv.CACHE_NEIGHBOR_REQUESTED] = [difference.requested for difference in differences]
+        names, stored, requested = zip(*differences, strict=True)
+        result[semconv.CACHE_NEIGHBOR_SETTINGS] = list(names)
+        result[semconv.CACHE_NEIGHBOR_STORED] = list(stored)
+        result[semconv.CACHE_NEIGHBOR_REQUESTED] = list(requested)
     return result
 
 
@@ -85,8 +78,8 @@ def _hash(text: Any) -> _Hash | None:
 
 def _folder(cache: Any) -> str | None:
     """The folder of the library's own cache, or of a class made from it."""
-    kind = getattr(sys.modules.get("torch_tensorrt.dynamo._engine_cache"), "DiskEngineCache", None)
-    return reading.text(attribute(cache, "engine_cache_dir")) if kind is not None and is_a(cache, kind) else None
+    kind = reading.loaded("torch_tensorrt.dynamo._engine_cache", "DiskEngineCache")
+    return reading.text(attribute(cache, "engine_cache_dir")) if is_a(cache, kind) else None
 
 
 def _entries(folder: str, like: _Hash) -> Iterator[_Hash]:
@@ -100,8 +93,8 @@ def _entries(folder: str, like: _Hash) -> Iterator[_Hash]:
 
 
 # --- which setting it is ----------------------------------------------------------------------------------------
-def _differences(settings: Any, hashed: str, others: set[str]) -> Iterator[_Difference]:
-    """The settings that would give one of the other hashes if only that setting had another value."""
+def _differences(settings: Any, hashed: str, others: set[str]) -> Iterator[tuple[str, str, str]]:
+    """The settings that would give one of the other hashes if only that setting had another value, which is what was stored."""
     library = sys.modules.get("torch_tensorrt.dynamo._engine_cache")
     names = sorted(getattr(library, "_SETTINGS_TO_BE_ENGINE_INVARIANT", ()))
     text = getattr(library, "_canonicalize_setting_value", str)
@@ -121,7 +114,7 @@ def _differences(settings: Any, hashed: str, others: set[str]) -> Iterator[_Diff
     for name, setting in values.items():
         for other in _alternatives(settings, name, setting):
             if hash_with(**{name: other}) in others:
-                yield _Difference(name, _shown(name, other), _shown(name, setting))
+                yield name, _shown(name, other), _shown(name, setting)
 
 
 def _alternatives(settings: Any, name: str, setting: Any) -> Iterator[Any]:

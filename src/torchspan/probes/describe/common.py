@@ -88,8 +88,7 @@ def dtype_of(value: Any) -> Any:
 
 
 def _is_tensor(value: Any) -> bool:
-    tensor = reading.loaded("torch", "Tensor")
-    return tensor is not None and is_a(value, tensor)
+    return is_a(value, reading.loaded("torch", "Tensor"))
 
 
 def _of_tensor(value: Any, name: str) -> Any:
@@ -288,13 +287,21 @@ def model_class(model: Any) -> str | None:
     return None
 
 
+def handle_of(engine: Any) -> Any:
+    """TensorRT's own object: `cuda_engine` of a `TRTEngine`, `engine` of the older runtime's module."""
+    return attribute(engine, "cuda_engine" if reading.has(engine, "cuda_engine") else "engine")
+
+
 def stand_in(thing: Any) -> dict[str, Any]:
     """`torchspan.stand_in` where `thing` is, or belongs to, the stand-in for a GPU of `torchspan.testing`."""
     return {semconv.STAND_IN: True} if attribute(thing, "__torchspan_stand_in__") is True else {}
 
 
 def without_none(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """`facts` without those that are None: an unknown value has no attribute."""
+    """`facts` without those that are None: an unknown value has no attribute.
+
+    The wrappers leave these out of what the functions of a probe describe.
+    """
     return {key: value for key, value in facts.items() if value is not None}
 
 

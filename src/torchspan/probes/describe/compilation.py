@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +22,6 @@ from torchspan.probes.describe.common import (
     node_count,
     operator_name,
     stand_in,
-    without_none,
 )
 from torchspan.semconv import FallbackReason
 
@@ -32,12 +30,12 @@ from torchspan.semconv import FallbackReason
 def graph_in(call: Call) -> Facts:
     """The graph, module or exported program that the first argument is."""
     first = call.args[0] if call.args else next(iter(call.kwargs.values()), None)
-    return without_none({semconv.NODES_BEFORE: node_count(first)})
+    return {semconv.NODES_BEFORE: node_count(first)}
 
 
 def graph_out(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """The graph that came back."""
-    return without_none({semconv.NODES_AFTER: node_count(result)})
+    return {semconv.NODES_AFTER: node_count(result)}
 
 
 def lowering_pass(name: str, call: Call) -> Facts:
@@ -88,34 +86,22 @@ def torch_tensorrt_compiled(_call: Call, result: Any, _scratch: Scratch) -> Fact
 
 def of_exported_program(entry_point: str) -> Callable[[Call], Facts]:
     """A description of a function of an exported program, whose settings are all parameters."""
-
-    def describe(call: Call) -> Facts:
-        return without_none(
-            {
-                semconv.ENTRY_POINT: entry_point,
-                semconv.IR: "dynamo",
-                semconv.MODEL_CLASS: model_class(call.get("exported_program")),
-                **settings(call),
-            }
-        )
-
-    return describe
+    return lambda call: _described(entry_point, "dynamo", call.get("exported_program"), call)
 
 
 def of_module(entry_point: str) -> Callable[[Call], Facts]:
     """A description of a function of a module. Its arguments beyond its own parameters are settings."""
+    return lambda call: _described(entry_point, reading.text(call.get("ir")), call.get("module"), call)
 
-    def describe(call: Call) -> Facts:
-        return without_none(
-            {
-                semconv.ENTRY_POINT: entry_point,
-                semconv.IR: reading.text(call.get("ir")),
-                semconv.MODEL_CLASS: model_class(call.get("module")),
-                **settings(call),
-            }
-        )
 
-    return describe
+def _described(entry_point: str, ir: str | None, model: Any, holder: Any) -> Facts:
+    """holder: has the settings."""
+    return {
+        semconv.ENTRY_POINT: entry_point,
+        semconv.IR: ir,
+        semconv.MODEL_CLASS: model_class(model),
+        **settings(holder),
+    }
 
 
 def with_inputs(describe: Callable[[Call], Facts]) -> Callable[[Call], Facts]:
@@ -130,36 +116,23 @@ def with_inputs(describe: Callable[[Call], Facts]) -> Callable[[Call], Facts]:
 
 def mutable_compile(call: Call) -> Facts:
     """`MutableTorchTensorRTModule.compile(self)`: at its first call, for a new shape, after a refit that failed."""
-    return without_none(
-        {
-            semconv.ENTRY_POINT: "torch_tensorrt.MutableTorchTensorRTModule",
-            semconv.IR: "dynamo",
-            semconv.MODEL_CLASS: model_class(attribute(call.get("self"), "original_model")),
-        }
-    )
+    return {**mutable_refit(call), semconv.IR: "dynamo"}
 
 
 def torch_compile_backend(call: Call) -> Facts:
     """The backend of `torch.compile`, called by Dynamo once per graph."""
-    context = getattr(sys.modules.get("torch._guards"), "CompileContext", None)
+    context = reading.loaded("torch._guards", "CompileContext")
     compile_id = context.current_compile_id() if context is not None else None
-    return without_none(
-        {
-            semconv.ENTRY_POINT: FROM_DYNAMO,
-            semconv.IR: "torch_compile",
-            semconv.MODEL_CLASS: model_class(call.get("gm")),
-            semconv.COMPILE_ID: None if compile_id is None else str(compile_id),
-            **settings(call.get("settings")),
-        }
-    )
+    return {
+        **_described(FROM_DYNAMO, "torch_compile", call.get("gm"), call.get("settings")),
+        semconv.COMPILE_ID: None if compile_id is None else str(compile_id),
+    }
 
 
 def compiled_module(call: Call, result: Any) -> Any:
     """The module that a compilation returned. None if that is the graph it was given, or compiles only when it is called."""
-    graph_module = reading.loaded("torch.fx.graph_module", "GraphModule")
-    if graph_module is None or not reading.is_a(result, graph_module):
-        return None
-    return None if result is call.get("gm") or result is call.get("module") else result
+    is_given = result is call.get("gm") or result is call.get("module")
+    return result if _is_graph_module(result) and not is_given else None
 
 
 def compiled_by_itself(call: Call, _result: Any) -> Any:
@@ -172,11 +145,14 @@ def program_with_engines(_call: Call, result: Any) -> Any:
 
     Torch-TensorRT writes engines as calls of the operator `execute_engine` (torch_tensorrt/dynamo/_exporter.py).
     """
-    graph_module = reading.loaded("torch.fx.graph_module", "GraphModule")
-    if graph_module is None or not reading.is_a(result, graph_module):
+    if not _is_graph_module(result):
         return None
     targets = (node.target for node in result.graph.nodes if node.op == "call_function")
     return result if any("execute_engine" in str(target) for target in targets) else None
+
+
+def _is_graph_module(value: Any) -> bool:
+    return reading.is_a(value, reading.loaded("torch.fx.graph_module", "GraphModule"))
 
 
 _ATTENTION_OF_THE_CPU = "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default"
@@ -221,7 +197,7 @@ def converter_support(_call: Call, result: Any, scratch: Scratch) -> Facts:
     supported, total = map(reading.whole_number, result)
     whole: Facts = {semconv.OPERATORS_TENSORRT: total, semconv.COVERAGE: 1.0} if total and supported == total else {}
     scratch[WHOLE] = whole
-    return without_none({semconv.OPERATORS_SUPPORTED: supported, semconv.OPERATORS_TOTAL: total})
+    return {semconv.OPERATORS_SUPPORTED: supported, semconv.OPERATORS_TOTAL: total}
 
 
 def attention_decomposed(_call: Call, _result: Any, _scratch: Scratch) -> Facts:
@@ -274,7 +250,7 @@ def not_carried_out(scratch: Scratch) -> Facts:
     """The number of operators that were planned for TensorRT, if a partition got that far."""
     plan = scratch.get(fallback.PLAN)
     planned = None if plan is None else plan.get(semconv.OPERATORS_TENSORRT)
-    return without_none({semconv.OPERATORS_PLANNED: planned})
+    return {} if planned is None else {semconv.OPERATORS_PLANNED: planned}
 
 
 def skipped(graph: Any, scratch: Scratch) -> Facts:
@@ -299,9 +275,8 @@ def program_given(name: str) -> Callable[[Call], Any]:
     """A function that picks the argument `name` where it is an ExportedProgram, and None otherwise."""
 
     def pick(call: Call) -> Any:
-        setting = call.get(name)
-        kind = getattr(sys.modules.get("torch.export"), "ExportedProgram", None)
-        return setting if kind is not None and issubclass(type(setting), kind) else None
+        given = call.get(name)
+        return given if reading.is_a(given, reading.loaded("torch.export", "ExportedProgram")) else None
 
     return pick
 
@@ -309,22 +284,18 @@ def program_given(name: str) -> Callable[[Call], Any]:
 # --- new weights for built engines ----------------------------------------------------------------------------------
 def refit_module_weights(call: Call) -> Facts:
     """`torch_tensorrt.dynamo.refit_module_weights(compiled_module, new_weight_module)`."""
-    return without_none(
-        {
-            semconv.ENTRY_POINT: "torch_tensorrt.dynamo.refit_module_weights",
-            semconv.MODEL_CLASS: model_class(call.get("new_weight_module")),
-        }
-    )
+    return {
+        semconv.ENTRY_POINT: "torch_tensorrt.dynamo.refit_module_weights",
+        semconv.MODEL_CLASS: model_class(call.get("new_weight_module")),
+    }
 
 
 def mutable_refit(call: Call) -> Facts:
     """`MutableTorchTensorRTModule.refit_gm(self)`: the module noticed at a call that its weights were changed."""
-    return without_none(
-        {
-            semconv.ENTRY_POINT: "torch_tensorrt.MutableTorchTensorRTModule",
-            semconv.MODEL_CLASS: model_class(attribute(call.get("self"), "original_model")),
-        }
-    )
+    return {
+        semconv.ENTRY_POINT: "torch_tensorrt.MutableTorchTensorRTModule",
+        semconv.MODEL_CLASS: model_class(attribute(call.get("self"), "original_model")),
+    }
 
 
 def refitted(_call: Call, result: Any, scratch: Scratch) -> Facts:
@@ -342,4 +313,4 @@ def refitted(_call: Call, result: Any, scratch: Scratch) -> Facts:
 
 def outputs_match(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """`check_module_output` returns whether the refitted module computes what the model does. A difference is only logged."""
-    return without_none({semconv.REFIT_OUTPUTS_MATCH: reading.switch(result)})
+    return {semconv.REFIT_OUTPUTS_MATCH: reading.switch(result)}

@@ -56,9 +56,7 @@ class Cache(NamedTuple):
         return without_none(
             {
                 self.outcome: state,
-                semconv.INDUCTOR_CACHE_DISABLING_VARIABLES: disabling_variables() or None
-                if state == "disabled"
-                else None,
+                semconv.INDUCTOR_CACHE_DISABLING_VARIABLES: disabling_variables() if state == "disabled" else None,
                 self.key: None if key is None else digest(key),
                 self.parts: list(parts) or None,
                 self.digests: list(parts.values()) or None,
@@ -119,9 +117,9 @@ _DISABLING = {
 """Variables of the environment, with the value that disables Inductor's cache."""
 
 
-def disabling_variables() -> list[str]:
-    """Those that are set so."""
-    return [name for name, value in _DISABLING.items() if os.environ.get(name) == value]
+def disabling_variables() -> list[str] | None:
+    """Those that are set so; None if there is none."""
+    return [name for name, value in _DISABLING.items() if os.environ.get(name) == value] or None
 
 
 # --- the parts of a key ---------------------------------------------------------------------------------------------
@@ -174,10 +172,8 @@ def _part(family: str, member: str | None, *, is_grouped: bool) -> str:
 
 def _bounded(parts: Mapping[str, list[str]], digest: Digest) -> Iterator[tuple[str, str]]:
     """The names and digests of the parts, as many as an attribute takes. The name is in the digest: equal values of two parts differ."""
-    room, texts = (
-        VALUE_LIMIT - len(OTHERS),
-        [(name, f"{name} {' '.join(reading.entries(hashes) or ())}") for name, hashes in reading.pairs(parts)],
-    )
+    room = VALUE_LIMIT - len(OTHERS)
+    texts = [(name, f"{name} {' '.join(hashes)}") for name, hashes in parts.items()]
     for number, (name, text) in enumerate(texts):
         room -= len(name)
         if room < 0 or (number == PARTS_LIMIT - 1 and len(texts) > PARTS_LIMIT):

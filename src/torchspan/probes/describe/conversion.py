@@ -25,7 +25,6 @@ from torchspan.probes.describe.common import (
     meta,
     operator_name,
     stand_in,
-    without_none,
 )
 
 Facts = dict[str, Any]
@@ -81,26 +80,24 @@ CONVERTERS_LIMIT = 1_000
 def convert(call: Call) -> Facts:
     """`convert_module(module, inputs, settings, name, engine_cache)`."""
     shapes, dtypes = inputs(call.get("inputs"))
-    return without_none(
-        {
-            semconv.ENGINE_NAME: reading.text(call.get("name")) or None,
-            semconv.ENGINE_MODULES: module_range(call.get("module")),
-            semconv.ENGINE_OPERATORS: sum(1 for _ in calls(call.get("module"))),
-            semconv.INPUT_SHAPES: shapes,
-            semconv.INPUT_DTYPES: dtypes,
-        }
-    )
+    return {
+        semconv.ENGINE_NAME: reading.text(call.get("name")) or None,
+        semconv.ENGINE_MODULES: module_range(call.get("module")),
+        semconv.ENGINE_OPERATORS: sum(1 for _ in calls(call.get("module"))),
+        semconv.INPUT_SHAPES: shapes,
+        semconv.INPUT_DTYPES: dtypes,
+    }
 
 
 def interpreting(call: Call) -> Facts:
     """`interpret_module_to_result(module, inputs, settings, engine_cache)`: below it is every conversion."""
-    return without_none({semconv.ENGINE_MODULES: module_range(call.get("module")), **availability(call)})
+    return {semconv.ENGINE_MODULES: module_range(call.get("module")), **availability(call)}
 
 
 def interpreted(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """`SerializedInterpreterResult`: the engine's bytes."""
     serialized = attribute(result, "serialized_engine")
-    return without_none({semconv.ENGINE_SIZE: reading.size(serialized), semconv.ENGINE_ID: engine_id(serialized)})
+    return {semconv.ENGINE_SIZE: reading.size(serialized), semconv.ENGINE_ID: engine_id(serialized)}
 
 
 def count_converter(scratch: Scratch, call: Call, _result: Any, duration_s: float) -> None:
@@ -121,7 +118,7 @@ def network(call: Call, _result: Any, scratch: Scratch) -> Facts:
     net = attribute(attribute(call.get("self"), "ctx"), "net")
     slowest = sorted(scratch.get(CONVERTERS, {}).items(), key=lambda row: -row[1][1])[:LIST_LIMIT]
     return {
-        **without_none({semconv.NETWORK_LAYERS: whole_number(attribute(net, "num_layers"))}),
+        semconv.NETWORK_LAYERS: whole_number(attribute(net, "num_layers")),
         semconv.CONVERTER_OPERATORS: [name for name, _ in slowest],
         semconv.CONVERTER_COUNTS: [count for _, (count, _) in slowest],
         semconv.CONVERTER_DURATIONS: [seconds for _, (_, seconds) in slowest],
@@ -131,13 +128,11 @@ def network(call: Call, _result: Any, scratch: Scratch) -> Facts:
 def setup(call: Call) -> Facts:
     """`setup_engine(self)` of the module that wraps an engine."""
     module, serialized = call.get("self"), serialized_of(call)
-    return without_none(
-        {
-            semconv.ENGINE_NAME: reading.text(attribute(module, "name")) or None,
-            semconv.ENGINE_ID: engine_id(serialized),
-            semconv.ENGINE_SIZE: reading.size(serialized),
-        }
-    )
+    return {
+        semconv.ENGINE_NAME: reading.text(attribute(module, "name")) or None,
+        semconv.ENGINE_ID: engine_id(serialized),
+        semconv.ENGINE_SIZE: reading.size(serialized),
+    }
 
 
 def was_set_up(call: Call, _result: Any, _scratch: Scratch) -> Facts:

@@ -120,13 +120,7 @@ _BLACK_BOXES = {
 
 def kept(graph_module: Any) -> list[Declaration]:
     """The first `LIST_LIMIT` functions, in the graph that Dynamo hands to a backend, that are kept as black boxes."""
-    declarations: list[Declaration] = []
-    for line in _kept(graph_module):
-        if line not in declarations:
-            declarations.append(line)
-        if len(declarations) == LIST_LIMIT:
-            break
-    return declarations
+    return list(dict.fromkeys(_kept(graph_module)))[:LIST_LIMIT]
 
 
 def _kept(graph_module: Any) -> Iterator[Declaration]:

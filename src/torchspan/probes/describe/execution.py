@@ -13,11 +13,11 @@ from torchspan.probes._call import Call
 from torchspan.probes.describe.common import (
     LIST_LIMIT,
     UNKNOWN,
+    handle_of,
     inputs,
     shape_list,
     stand_in,
     tensorrt_dtype,
-    without_none,
 )
 
 Facts = dict[str, Any]
@@ -31,21 +31,13 @@ def execute(engine: Any, tensors: Any, first: bool) -> Facts:
     """
     shapes, dtypes = inputs(tensors)
     name = reading.text(attribute(engine, "name"))
-    return without_none(
-        {
-            semconv.ENGINE_NAME: name.removesuffix("_engine") if name else None,
-            semconv.INPUT_SHAPES: shapes,
-            semconv.INPUT_DTYPES: dtypes,
-            semconv.EXECUTE_FIRST: first,
-            **stand_in(_handle(engine)),
-        }
-    )
-
-
-def _handle(engine: Any) -> Any:
-    """TensorRT's own object, by the names that the two runtimes give it."""
-    inner = attribute(engine, "cuda_engine")
-    return attribute(engine, "engine") if inner is None else inner
+    return {
+        semconv.ENGINE_NAME: name.removesuffix("_engine") if name else None,
+        semconv.INPUT_SHAPES: shapes,
+        semconv.INPUT_DTYPES: dtypes,
+        semconv.EXECUTE_FIRST: first,
+        **stand_in(handle_of(engine)),
+    }
 
 
 def run_context(context: Any, _tensors: Any, first: bool) -> Facts:
@@ -75,12 +67,10 @@ RUN_FAILED = "execution_failed"
 def new_context(call: Call) -> Facts:
     """`ICudaEngine.create_execution_context(self, ...)`: the engine, read only."""
     engine = call.args[0] if call.args else None
-    return without_none(
-        {
-            semconv.CONTEXT_MEMORY: whole_number(attribute(engine, "device_memory_size_v2")),
-            **stand_in(engine),
-        }
-    )
+    return {
+        semconv.CONTEXT_MEMORY: whole_number(attribute(engine, "device_memory_size_v2")),
+        **stand_in(engine),
+    }
 
 
 def context_created(_call: Call, result: Any, _scratch: Scratch) -> Facts:

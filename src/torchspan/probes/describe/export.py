@@ -14,7 +14,6 @@ from torchspan.probes.describe.common import (
     inputs,
     model_class,
     node_count,
-    without_none,
 )
 
 Facts = dict[str, Any]
@@ -24,31 +23,27 @@ Facts = dict[str, Any]
 def trace(call: Call) -> Facts:
     """`torch_tensorrt.dynamo.trace(mod, inputs, ...)`, which is non-strict by default (its documentation)."""
     shapes, dtypes = inputs(call.get("inputs"), call.get("arg_inputs"), call.get("kwarg_inputs"))
-    return without_none(
-        {
-            semconv.MODEL_CLASS: model_class(call.get("mod")),
-            semconv.STRICT: reading.switch(call.kwargs.get("strict", False)),
-            semconv.INPUT_SHAPES: shapes,
-            semconv.INPUT_DTYPES: dtypes,
-        }
-    )
+    return {
+        semconv.MODEL_CLASS: model_class(call.get("mod")),
+        semconv.STRICT: reading.switch(call.kwargs.get("strict", False)),
+        semconv.INPUT_SHAPES: shapes,
+        semconv.INPUT_DTYPES: dtypes,
+    }
 
 
 def export(call: Call) -> Facts:
     """`torch.export.export(mod, args, kwargs, dynamic_shapes, strict=)`, and the function that it calls."""
     shapes, dtypes = inputs(call.get("args"), call.get("kwargs"))
-    return without_none(
-        {
-            semconv.MODEL_CLASS: model_class(call.get("mod")),
-            semconv.STRICT: reading.switch(call.get("strict")),
-            semconv.INPUT_SHAPES: shapes,
-            semconv.INPUT_DTYPES: dtypes,
-            semconv.DYNAMIC_SHAPES: dynamic_shapes.asked(call.get("mod"), call.get("dynamic_shapes")),
-        }
-    )
+    return {
+        semconv.MODEL_CLASS: model_class(call.get("mod")),
+        semconv.STRICT: reading.switch(call.get("strict")),
+        semconv.INPUT_SHAPES: shapes,
+        semconv.INPUT_DTYPES: dtypes,
+        semconv.DYNAMIC_SHAPES: dynamic_shapes.asked(call.get("mod"), call.get("dynamic_shapes")),
+    }
 
 
 # --- the result ------------------------------------------------------------------------------------------------------
 def exported(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """Size of an exported program."""
-    return without_none({semconv.NODES_COUNT: node_count(result)})
+    return {semconv.NODES_COUNT: node_count(result)}

@@ -16,7 +16,7 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import place
-from torchspan.probes.describe.common import LIST_LIMIT, operator_name, without_none
+from torchspan.probes.describe.common import LIST_LIMIT, operator_name
 from torchspan.probes.describe.dynamic_shapes import named_dimensions, of_source
 from torchspan.redaction.messages import text_of
 from torchspan.semconv import ExportFailure
@@ -70,7 +70,7 @@ def export(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
         facts[semconv.VIOLATED_CONSTRAINTS] = violated or None
         cause = _violation(violated) or _about_operator(error, operator) or _refusal(error) or cause
     where = "" if origin is None else f", at {origin.file}:{origin.line} in {origin.function}"
-    return without_none({**facts, semconv.EXPORT_FAILED_REASON: cause + where})
+    return {**facts, semconv.EXPORT_FAILED_REASON: cause + where}
 
 
 def _violation(violated: list[str]) -> str | None:

@@ -16,7 +16,7 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call, guarded
 from torchspan.probes.describe import place
-from torchspan.probes.describe.common import is_node, meta, nodes_of, operator_name, without_none
+from torchspan.probes.describe.common import is_node, meta, nodes_of, operator_name
 from torchspan.redaction.messages import first_raised
 
 Facts = dict[str, Any]
@@ -36,16 +36,14 @@ def conversion(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
         return {}
     nodes = list(nodes_of(node))
     origin = place.of_stack(meta(node, "stack_trace"))
-    return without_none(
-        {
-            semconv.FAILED_OPERATOR: operator_name(node.target) if node.op == "call_function" else node.op,
-            semconv.FAILED_NODE_NAME: _generated_name(node),
-            semconv.FAILED_NODE_POSITION: next(place for place, other in enumerate(nodes, 1) if other is node),
-            semconv.FAILED_NODES: len(nodes),
-            semconv.FAILED_CONVERTER: _converter(reading.traceback_of(first_raised(error))),
-            **({} if origin is None else origin.facts()),
-        }
-    )
+    return {
+        semconv.FAILED_OPERATOR: operator_name(node.target) if node.op == "call_function" else node.op,
+        semconv.FAILED_NODE_NAME: _generated_name(node),
+        semconv.FAILED_NODE_POSITION: next(place for place, other in enumerate(nodes, 1) if other is node),
+        semconv.FAILED_NODES: len(nodes),
+        semconv.FAILED_CONVERTER: _converter(reading.traceback_of(first_raised(error))),
+        **({} if origin is None else origin.facts()),
+    }
 
 
 def _generated_name(node: Any) -> str | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from inspect import CO_GENERATOR
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from torchspan import semconv
 from torchspan._base import reading
@@ -49,13 +50,7 @@ HINTS_LIMIT = 5
 """Maximum number of hints of one graph break."""
 
 
-class GraphBreak(NamedTuple):
-    """A graph break, by its facts. Its class is one of them."""
-
-    facts: Facts
-
-
-def graph_break(call: Call) -> GraphBreak | None:
+def graph_break(call: Call) -> Facts | None:
     """`InstructionTranslatorBase.log_graph_break(self, code_options, reason, exc)`; None for one that was logged before."""
     error, reason = call.get("exc"), reading.text(call.get("reason")) or ""
     if attribute(error, "logged") is True:
@@ -72,7 +67,7 @@ def graph_break(call: Call) -> GraphBreak | None:
         facts.update(declared.facts())
         if declared.api == Declared.DISALLOW_IN_GRAPH:
             facts[semconv.GRAPH_BREAK_CLASS] = BreakClass.REQUESTED
-    return GraphBreak({**facts, semconv.GRAPH_BREAK_SKIPS: reason.startswith(_SKIPS)})
+    return {**facts, semconv.GRAPH_BREAK_SKIPS: reason.startswith(_SKIPS)}
 
 
 def generator(code: Any) -> Facts:
@@ -200,8 +195,7 @@ def model(receiver: type | None) -> Facts:
     Args:
         receiver: The class of the first argument.
     """
-    module = reading.loaded("torch.nn", "Module")
-    if module is None or receiver is None or not reading.is_a(receiver, type) or not issubclass(receiver, module):
+    if receiver is None or not reading.is_a(receiver, type) or not reading.is_module(receiver):
         return {}
     return {semconv.MODEL_CLASS: reading.class_name(receiver)}
 
@@ -227,12 +221,6 @@ def limit_reason(error: BaseException | None) -> str | None:
     return text if text is not None and text.startswith(_LIMIT) else None
 
 
-def first_line(text: Any) -> str | None:
-    """The first line of a text; None for a value that is not a text."""
-    phrase = reading.text(text)
-    return None if phrase is None else phrase.lstrip().partition("\n")[0]
-
-
 def _reason(text: Any) -> LibraryMessage | None:
     phrase = reading.text(text)
     return None if phrase is None else messages.of_text(phrase)
@@ -246,6 +234,7 @@ _GAVE_UP = frozenset({"Unsupported", "SkipFrame"})
 _LIMIT = "Dynamo recompile limit exceeded"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Ending:
     """How the compilation of a frame ends.
 
@@ -257,58 +246,49 @@ class Ending:
         suppresses_errors: Whether Dynamo runs eagerly what it fails to compile.
     """
 
-    def __init__(
-        self,
-        *,
-        metrics: Measured | None,
-        error: BaseException | None,
-        swallowed: str | None,
-        is_whole: bool,
-        suppresses_errors: bool,
-    ) -> None:
-        self._measured: Measured = metrics or {}
-        self._error = error
-        self._swallowed = swallowed
-        self.outcome = self._outcome(is_known=metrics is not None, is_whole=is_whole, suppresses=suppresses_errors)
-        """The value of `torch.compile.outcome`."""
-
-    def _outcome(self, *, is_known: bool, is_whole: bool, suppresses: bool) -> str:
-        if self._error is None:
-            if self._swallowed is not None:
-                return FrameOutcome.FALLEN_BACK
-            has_code = not is_known or reading.whole_number(self._measured.get("guard_count")) is not None
-            return FrameOutcome.COMPILED if has_code else FrameOutcome.SKIPPED  # a function without a tensor operator
-        if is_whole:
-            return FrameOutcome.FAILED
-        if reading.class_name(type(self._error)) in _GAVE_UP:
-            reason = first_line(self._measured.get("fail_reason")) or ""
-            return FrameOutcome.LIMIT if reason.startswith(_LIMIT) else FrameOutcome.SKIPPED
-        is_suppressed = suppresses and issubclass(type(self._error), Exception)
-        return FrameOutcome.FALLEN_BACK if is_suppressed else FrameOutcome.FAILED
+    metrics: Measured | None
+    error: BaseException | None
+    swallowed: str | None
+    is_whole: bool
+    suppresses_errors: bool
 
     @property
-    def reaches_the_program(self) -> bool:
-        """Whether the call of the compiled function raises."""
-        return self.outcome == FrameOutcome.FAILED
+    def outcome(self) -> str:
+        """The value of `torch.compile.outcome`."""
+        if self.error is None:
+            if self.swallowed is not None:
+                return FrameOutcome.FALLEN_BACK
+            has_code = self.metrics is None or reading.whole_number(self.metrics.get("guard_count")) is not None
+            return FrameOutcome.COMPILED if has_code else FrameOutcome.SKIPPED  # a function without a tensor operator
+        if self.is_whole:
+            return FrameOutcome.FAILED
+        if reading.class_name(type(self.error)) in _GAVE_UP:
+            reason = self._measured_text("fail_reason") or ""
+            return FrameOutcome.LIMIT if reason.lstrip().startswith(_LIMIT) else FrameOutcome.SKIPPED
+        is_suppressed = self.suppresses_errors and issubclass(type(self.error), Exception)
+        return FrameOutcome.FALLEN_BACK if is_suppressed else FrameOutcome.FAILED
+
+    def _measured_text(self, name: str) -> str | None:
+        return None if self.metrics is None else reading.text(self.metrics.get(name))
 
     def facts(self) -> Facts:
         """The outcome, and the class of the failure."""
-        failure = self._swallowed if self._error is None else semconv.class_name(type(self._error))
+        failure = self.swallowed if self.error is None else semconv.class_name(type(self.error))
         facts = without_none({semconv.FRAME_OUTCOME: self.outcome, semconv.COMPILE_FAILURE_TYPE: failure})
-        where = None if self._error is None else place.of_error(self._error)
+        where = None if self.error is None else place.of_error(self.error)
         if where is not None:
             facts |= {semconv.COMPILE_FAILURE_FILE: where.file, semconv.COMPILE_FAILURE_LINE: where.line}
         return facts
 
-    def left_to_python(self) -> GraphBreak | None:
+    def left_to_python(self) -> Facts | None:
         """The graph break for which the whole frame runs eagerly, as Dynamo sums it up. None if that has another cause."""
-        reason = reading.text(self._measured.get("fail_reason"))
-        if self.outcome != FrameOutcome.SKIPPED or reason is None:
+        reason = self._measured_text("fail_reason")
+        if self.metrics is None or self.outcome != FrameOutcome.SKIPPED or reason is None:
             return None
         where: Facts = {
-            semconv.CODE_FILE: reading.text(self._measured.get("fail_user_frame_filename")),
-            semconv.CODE_LINE: reading.whole_number(self._measured.get("fail_user_frame_lineno")),
+            semconv.CODE_FILE: self._measured_text("fail_user_frame_filename"),
+            semconv.CODE_LINE: reading.whole_number(self.metrics.get("fail_user_frame_lineno")),
         }
-        if where[semconv.CODE_FILE] is None or attribute(self._error, "real_stack") is not None:
-            where, _ = _places(attribute(self._error, "real_stack"))
-        return GraphBreak({**of_reason(reason), **without_none(where), semconv.GRAPH_BREAK_SKIPS: True})
+        if where[semconv.CODE_FILE] is None or attribute(self.error, "real_stack") is not None:
+            where, _ = _places(attribute(self.error, "real_stack"))
+        return {**of_reason(reason), **without_none(where), semconv.GRAPH_BREAK_SKIPS: True}

@@ -8,7 +8,7 @@ from torchspan.probes._actions import Annotate, Record, Shares, Step, Tally, Tap
 from torchspan.probes._probe import Function, InnerName, Method, Probe, torch_tensorrt_probe
 from torchspan.probes.describe import cache, conversion, failure
 
-_CONVERT = (
+PROBES: tuple[Probe, ...] = (
     torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo.conversion._conversion:convert_module"),
         action=Record(phase.CONVERT, start=conversion.convert, takes=(semconv.MODEL_CLASS,), is_named=True),
@@ -129,9 +129,6 @@ _CONVERT = (
         until=(2, 12),
         why="maps weights for refitting; slow on refittable engines",
     ),
-)
-
-_LOG = (
     torch_tensorrt_probe(
         target=Method("torch_tensorrt.logging:_TRTLogger.log"),
         action=Tap("log:line"),
@@ -139,5 +136,3 @@ _LOG = (
         "allows, and would be closed by dictConfig, which Torch-TensorRT's Debugger calls",
     ),
 )
-
-PROBES: tuple[Probe, ...] = _CONVERT + _LOG

@@ -8,7 +8,7 @@ from torchspan.probes._actions import Annotate, Record, Shares, Step
 from torchspan.probes._probe import Function, Method, Probe, torch_tensorrt_probe
 from torchspan.probes.describe import artifacts, compilation
 
-_ENTRY = (
+PROBES: tuple[Probe, ...] = (
     torch_tensorrt_probe(
         target=Function("torch_tensorrt._compile:compile"),
         action=Record(
@@ -46,9 +46,6 @@ _ENTRY = (
         why="called by every form of torch.compile(backend='tensorrt'), and looked up as a global at each call; "
         "patching Dynamo's registry would miss functions compiled earlier; this function also swallows failures",
     ),
-)
-
-_OTHER_ENTRIES = (
     torch_tensorrt_probe(
         target=Function("torch_tensorrt._compile:cross_compile_for_windows"),
         action=Record(
@@ -142,5 +139,3 @@ _OTHER_ENTRIES = (
         why="loads a mutable module",
     ),
 )
-
-PROBES: tuple[Probe, ...] = _ENTRY + _OTHER_ENTRIES

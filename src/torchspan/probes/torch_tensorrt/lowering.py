@@ -8,7 +8,7 @@ from torchspan.probes._actions import Annotate, Record, Step
 from torchspan.probes._probe import Function, Method, Probe, torch_tensorrt_probe
 from torchspan.probes.describe import compilation, export
 
-_TRACE_AND_LOWER = (
+PROBES: tuple[Probe, ...] = (
     torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo._tracer:trace"),
         action=Record(phase.TRACE, start=export.trace, end=export.exported, remembers_result=True),
@@ -57,5 +57,3 @@ _TRACE_AND_LOWER = (
         why="collects garbage once for each engine",
     ),
 )
-
-PROBES: tuple[Probe, ...] = _TRACE_AND_LOWER

@@ -10,7 +10,7 @@ from torchspan.probes.describe import compilation, fallback, partition
 
 _PLANNED = Shares((phase.COMPILE, phase.REFIT), keys=fallback.UNSUPPORTED_KEYS, scratch=(fallback.PLAN,))
 
-_PARTITION = (
+PROBES: tuple[Probe, ...] = (
     torch_tensorrt_probe(
         target=Function("torch_tensorrt.dynamo._compiler:compile_module"),
         action=Annotate(
@@ -68,5 +68,3 @@ _PARTITION = (
         why="computes the shapes of each engine's inputs",
     ),
 )
-
-PROBES: tuple[Probe, ...] = _PARTITION

@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.probes._actions import Arguments, Creates, Record, Runs, Step, Tap
+from torchspan.probes._actions import Arguments, Record, Runs, Step, Tap
 from torchspan.probes._probe import CustomOperator, Method, Probe, torch_tensorrt_probe
 from torchspan.probes.describe import conversion, execution
 
-_RUN = (
+PROBES: tuple[Probe, ...] = (
     torch_tensorrt_probe(
         target=Method("torch_tensorrt.dynamo.runtime._TorchTensorRTModule:TorchTensorRTModule.setup_engine"),
         action=Record(
             phase.SETUP_ENGINE,
             start=conversion.setup,
             end=conversion.was_set_up,
-            creates=Creates(runner=conversion.engine_of_module, serialized=conversion.serialized_of),
+            creates=conversion.engine_of_module,
         ),
         why="makes a runnable engine of a serialized one",
     ),
@@ -27,7 +27,7 @@ _RUN = (
             phase.SETUP_ENGINE,
             start=conversion.setup,
             end=conversion.was_set_up,
-            creates=Creates(runner=conversion.module_itself, serialized=conversion.serialized_of),
+            creates=conversion.module_itself,
         ),
         until=(2, 12),
         why="the same in the older Python runtime",
@@ -63,5 +63,3 @@ _RUN = (
         why="the older Python runtime runs engines itself, without the operator",
     ),
 )
-
-PROBES: tuple[Probe, ...] = _RUN
