@@ -10,6 +10,7 @@ from pathlib import Path
 from generate_semantic_conventions import section, stability, values
 from generated_page import cell, write_or_check
 from torchspan import semconv
+from torchspan.semconv import measures
 
 FILE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "metrics.md"
 
@@ -34,8 +35,8 @@ These are the upper bounds of the histograms' buckets. torchspan passes them to 
 
 | histogram | upper bounds |
 |---|---|
-| durations | {", ".join(f"{bound:g}" for bound in semconv.LONG_S)} s |
-| durations of runs | {", ".join(f"{bound:g}" for bound in semconv.SHORT_S)} s |
+| durations | {", ".join(f"{bound:g}" for bound in measures.LONG_S)} s |
+| durations of runs | {", ".join(f"{bound:g}" for bound in measures.SHORT_S)} s |
 | sizes in bytes | powers of four from 16 KiB to 16 GiB |
 | sizes of dimensions | powers of two from {semconv.DIMENSIONS[0]:,} to {semconv.DIMENSIONS[-1]:,} |
 """

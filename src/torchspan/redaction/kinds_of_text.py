@@ -97,6 +97,12 @@ class Enumeration(Kind):
         listed = ", ".join(f"`{value}`" for value in values)
         self.leaves = f"One of {listed}. Anything else is `{OTHER_VALUE}`."
 
+    @classmethod
+    def of(cls, constants: type) -> Enumeration:
+        """The values that a class has as constants, except for that of anything else."""
+        values = (value for name, value in vars(constants).items() if name.isupper())
+        return cls(*(value for value in values if value != OTHER_VALUE))
+
     def reduced(self, text: str) -> str:
         """See `Kind`."""
         return text if text in self.values or text == UNKNOWN else OTHER_VALUE
@@ -147,10 +153,6 @@ class Identifier(Kind):
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
         return is_name(text)
-
-    def reduced(self, text: str) -> str:
-        """See `Kind`."""
-        return text if is_name(text) else UNKNOWN
 
 
 class ModulePath(Kind):

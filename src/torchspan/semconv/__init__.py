@@ -28,7 +28,6 @@ from torchspan.semconv._emitted import EmissionGate as Gate
 from torchspan.semconv._emitted import identifier as identifier
 from torchspan.semconv._emitted import span_name as span_name
 from torchspan.semconv._table import Attribute as Attribute
-from torchspan.semconv._table import AttributeType as AttributeType
 from torchspan.semconv._table import rows as _rows
 from torchspan.semconv.input_limits import *
 from torchspan.semconv.measures import Metric as Metric

@@ -13,7 +13,7 @@ from typing import Any
 
 from torchspan.redaction import UNKNOWN
 from torchspan.redaction.bounds import ENTRIES_LIMIT, VALUE_LIMIT, size
-from torchspan.redaction.kinds_of_text import NAME_LIMIT, Identifier, Kind, SpanName, is_short_name
+from torchspan.redaction.kinds_of_text import Kind, SpanName, is_name
 from torchspan.redaction.messages import LibraryMessage
 from torchspan.semconv._table import Attribute
 
@@ -100,12 +100,7 @@ def identifier(name: Any) -> str:
         name: The object found where a name is expected, of any type. None of its methods is called.
     """
     text = _exact(name)
-    return UNKNOWN if text is None or len(text) > NAME_LIMIT else _name(text)
-
-
-@lru_cache(maxsize=2048)  # names come again and again
-def _name(text: str) -> str:
-    return text if is_short_name(text) else UNKNOWN
+    return text if text is not None and is_name(text) else UNKNOWN
 
 
 # --- by the type of a row --------------------------------------------------------------------------------------
@@ -114,19 +109,12 @@ def _reduction(row: Attribute, *, capture_text: bool) -> Reduce:
     if kind is None:
         number, is_list = _NUMBERS[row.type]
         return partial(_numbers, number) if is_list else number
-    reduce = _identifier_or_none if type(kind) is Identifier else partial(_string, kind, capture_text)
+    reduce = partial(_string, kind, capture_text)
     return (
         partial(_strings, kind, reduce)
         if row.type == "string[]"
         else (partial(_known, reduce) if kind.is_left_out else reduce)
     )
-
-
-def _identifier_or_none(value: Any) -> str | None:
-    """As `_string` for identifiers, which are the same with captured texts."""
-    if type(value) is str:
-        return UNKNOWN if len(value) > NAME_LIMIT else _name(value)
-    return None if _exact(value) is None else identifier(value)
 
 
 def _known(reduce: Reduce, value: Any) -> str | None:

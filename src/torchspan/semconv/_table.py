@@ -13,18 +13,19 @@ from torchspan.redaction.kinds_of_text import Kind
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-AttributeType = Literal["string", "int", "double", "boolean", "string[]", "int[]", "double[]"]
+RowType = Literal["int", "double", "boolean", "int[]", "double[]"] | Kind | list[Kind]
+"""What a row has: numbers, or what its strings may contain; in brackets for a list of strings."""
 
 
 class Attribute(str):
     """One row: a key together with its type, its meaning and the phases whose spans may carry it.
 
-    Raises ValueError for a row of strings without a kind, and for another row with one.
-
     Attributes:
+        type: In the words of OpenTelemetry's registry. A row is written with the kind of its strings in place of
+            `string`: `Identifier()`, and `[Identifier()]` for `string[]`.
         on: The phases. Empty means any span of torchspan, or a user's span (`brief` then mentions the user's spans).
         events: The span events that carry the key. If `on` contains phases, their spans carry it as well.
-        kind: What its strings may contain. Required for rows of strings, not allowed for other rows.
+        kind: What its strings may contain; None for other types.
         at_start: A sampler sees the value if it is known when the span starts.
         metric: Only measurements carry the key, no span does.
         resource: Resources carry the key, and spans only if `on` contains their phases.
@@ -34,7 +35,7 @@ class Attribute(str):
 
     __slots__ = ("at_start", "brief", "events", "kind", "metric", "on", "resource", "stable", "type")
 
-    type: AttributeType
+    type: str
     brief: str
     on: tuple[Phase, ...]
     events: tuple[str, ...]
@@ -47,24 +48,25 @@ class Attribute(str):
     def __new__(
         cls,
         key: str,
-        type: AttributeType,  # noqa: A002 - the word of the OpenTelemetry registry
+        type: RowType,  # noqa: A002 - the word of the OpenTelemetry registry
         brief: str,
         *on: Phase,
         event: str | tuple[str, ...] = (),
-        kind: Kind | None = None,
         at_start: bool = False,
         metric: bool = False,
         resource: bool = False,
         stable: bool = False,
     ) -> Self:
-        if (kind is not None) != type.startswith("string"):
-            raise ValueError(
-                f"{key} has the type {type}: {'pass the kind of its strings' if kind is None else 'it takes no kind'}"
-            )
         self = super().__new__(cls, key)
-        self.type, self.brief, self.on, self.at_start = type, brief, on, at_start
+        if isinstance(type, Kind):
+            self.type, self.kind = "string", type
+        elif isinstance(type, list):
+            self.type, (self.kind,) = "string[]", type
+        else:
+            self.type, self.kind = type, None
         self.events = (event,) if isinstance(event, str) else event
-        self.kind, self.metric, self.resource, self.stable = kind, metric, resource, stable
+        self.brief, self.on, self.at_start = brief, on, at_start
+        self.metric, self.resource, self.stable = metric, resource, stable
         return self
 
 

@@ -12,13 +12,12 @@ OUTSIDE_EVENT = "torchspan.input.out_of_profile"
 """Event of a call with sizes for which the engine was not built. Also on the user's spans."""
 OUTSIDE_PATHS = Attribute(
     "torchspan.input.outside.paths",
-    "string[]",
+    [ArgumentPath()],
     "Path in the arguments, such as `past[0][1]`, of each tensor with a dimension outside the sizes for which the "
     "engine was built. A tensor is listed once for each such dimension (at most 20). On the span of a compilation, "
     "the paths are those of the call that caused the recompilation.",
     phase.COMPILE,
     event=OUTSIDE_EVENT,
-    kind=ArgumentPath(),
 )
 OUTSIDE_AXES = Attribute(
     "torchspan.input.outside.axes",
@@ -69,11 +68,10 @@ DRIFT_AT_OPT = Attribute(
 )
 DRIFT_PATH = Attribute(
     "torchspan.input.drift.path",
-    "string",
+    ArgumentPath(),
     "Path in the arguments of the tensor with a dimension that deviates. In at least half of the calls, this "
     "dimension has the same size, which is not the size for which the engine was optimized.",
     event=DRIFT_EVENT,
-    kind=ArgumentPath(),
 )
 DRIFT_AXIS = Attribute(
     "torchspan.input.drift.axis",
@@ -102,10 +100,9 @@ DRIFT_OPT = Attribute(
 
 PROFILE_FIT = Attribute(
     "torchspan.input.profile.fit",
-    "string",
+    Enumeration("opt", "inside", "outside"),
     "How a call fits the engine. `opt`: every dimension that may vary has the size for which the engine was "
     "optimized. `inside`: the engine was built for the sizes of the call, but at least one is not the size for which "
     "it was optimized, or no dimension may vary. `outside`: the engine was not built for one of the sizes.",
     metric=True,
-    kind=Enumeration("opt", "inside", "outside"),
 )

@@ -21,45 +21,62 @@ if TYPE_CHECKING:
 Instrument = Literal["histogram", "counter", "observable_up_down_counter", "observable_gauge"]
 
 
-@dataclass(frozen=True, slots=True)
-class Duration:
+LONG_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+"""5 ms to 1 h: durations of compilations and their parts."""
+SHORT_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+"""0.1 ms to 10 s: durations of runs, most of which take less than 5 ms."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is measured.
+
+    Attributes:
+        instrument: The instrument that it needs.
+        bounds: The upper bounds of a histogram's buckets, unless the metric has its own.
+        of: The phases whose events are measured. Empty if another part of torchspan measures.
+    """
+
+    instrument: ClassVar[Instrument]
+    bounds: ClassVar[tuple[float, ...]] = ()
+    of: tuple[Phase, ...] = ()
+
+
+class Duration(Measure):
     """Seconds of every event of the phases, failed ones included."""
 
-    instrument: ClassVar[Instrument] = "histogram"
-    of: tuple[Phase, ...]
+    instrument = "histogram"
+    bounds = LONG_S
 
 
-@dataclass(frozen=True, slots=True)
-class RunDuration:
+class RunDuration(Measure):
     """Seconds of every run of one rate-limited phase, whether or not the run is an event."""
 
-    instrument: ClassVar[Instrument] = "histogram"
-    of: tuple[Phase]
+    instrument = "histogram"
+    bounds = SHORT_S
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+@dataclass(frozen=True, kw_only=True)
+class Size(Measure):
     """The value of `key` on each event of the phases that has the key.
 
     If events of these phases are nested, only the outermost counts, because the inner ones describe the same thing.
     """
 
-    instrument: ClassVar[Instrument] = "histogram"
-    of: tuple[Phase, ...]
+    instrument = "histogram"
     key: Attribute
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+@dataclass(frozen=True, kw_only=True)
+class Count(Measure):
     """Number of events of the phases that have `key`. Of nested events only the outermost counts, as with `Size`."""
 
-    instrument: ClassVar[Instrument] = "counter"
-    of: tuple[Phase, ...]
+    instrument = "counter"
     key: Attribute
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+@dataclass(frozen=True, kw_only=True)
+class Rows(Measure):
     """The numbers in a list, each with its class from a parallel list as the attribute `by`.
 
     If events of the phases are nested, only the outermost counts, as with `Size`.
@@ -68,48 +85,36 @@ class Rows:
         lists: Pairs of keys, of the classes and of the numbers. The first pair that an event has is read.
     """
 
-    instrument: ClassVar[Instrument] = "counter"
-    of: tuple[Phase, ...]
+    instrument = "counter"
     lists: tuple[tuple[Attribute, Attribute], ...]
     by: Attribute
 
 
-@dataclass(frozen=True, slots=True)
-class Total:
+class Total(Measure):
     """A number that only increases, kept by another part of torchspan and read when a metric reader collects."""
 
-    instrument: ClassVar[Instrument] = "counter"
-    of: tuple[Phase, ...] = ()
+    instrument = "counter"
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
+class Gathered(Measure):
     """Values that another part of torchspan gathers. They are read when a metric reader collects."""
 
-    instrument: ClassVar[Instrument] = "histogram"
-    of: tuple[Phase, ...] = ()
+    instrument = "histogram"
 
 
-@dataclass(frozen=True, slots=True)
-class RunningWork:
+class RunningWork(Measure):
     """Number of outermost events of the phases that are running, read when a metric reader collects.
 
     Nothing is measured before the first such event of the process.
     """
 
-    instrument: ClassVar[Instrument] = "observable_up_down_counter"
-    of: tuple[Phase, ...]
+    instrument = "observable_up_down_counter"
 
 
-@dataclass(frozen=True, slots=True)
-class LongestRunning:
+class LongestRunning(Measure):
     """Seconds for which the longest-running event of the phases has been running, read as `RunningWork` is."""
 
-    instrument: ClassVar[Instrument] = "observable_gauge"
-    of: tuple[Phase, ...]
-
-
-Measure = Duration | RunDuration | Size | Count | Rows | Total | Gathered | RunningWork | LongestRunning
+    instrument = "observable_gauge"
 
 
 class Metric(str):
@@ -118,7 +123,8 @@ class Metric(str):
     Attributes:
         attributes: All attributes that its measurements carry. The number of their values is bounded.
         open_attributes: The attributes whose values the program can choose.
-        bounds: The upper bounds of a histogram's buckets, in its unit. A view in the program overrides them.
+        bounds: The upper bounds of a histogram's buckets, in its unit; by default those of its measure. A view in the
+            program overrides them.
         stable: The name, unit, instrument and attributes do not change, as with `Attribute`.
     """
 
@@ -144,7 +150,7 @@ class Metric(str):
     ) -> Self:
         self = super().__new__(cls, name)
         self.unit, self.brief, self.attributes, self.measure = unit, brief, attributes, measure
-        self.bounds, self.stable = tuple(bounds), stable
+        self.bounds, self.stable = tuple(bounds) or measure.bounds, stable
         self.open_attributes = tuple(
             attribute
             for attribute in attributes

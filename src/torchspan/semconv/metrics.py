@@ -6,6 +6,7 @@ from __future__ import annotations
 from torchspan import phase
 from torchspan.semconv import input_limits, opentelemetry, torch, torch_tensorrt, torchspan
 from torchspan.semconv.measures import (
+    SHORT_S,
     Count,
     Duration,
     Gathered,
@@ -19,10 +20,6 @@ from torchspan.semconv.measures import (
 )
 from torchspan.semconv.tensorrt import ENGINE_ID, ENGINE_SIZE
 
-LONG_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
-"""5 ms to 1 h: durations of compilations and their parts."""
-SHORT_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-"""0.1 ms to 10 s: durations of runs, most of which take less than 5 ms."""
 SIZES = tuple(4**exponent for exponent in range(7, 18))
 """16 KiB to 16 GiB."""
 
@@ -35,7 +32,6 @@ METRIC_COMPILE_DURATION = Metric(
     opentelemetry.ERROR_TYPE,
     torchspan.WHILE_SERVING,
     measure=Duration(of=(phase.COMPILE,)),
-    bounds=LONG_S,
     stable=True,
 )
 METRIC_FRAME_DURATION = Metric(
@@ -46,7 +42,6 @@ METRIC_FRAME_DURATION = Metric(
     torch.FRAME_OUTCOME,
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=(phase.COMPILE_FRAME,)),
-    bounds=LONG_S,
     stable=True,
 )
 METRIC_BACKWARD_DURATION = Metric(
@@ -55,7 +50,6 @@ METRIC_BACKWARD_DURATION = Metric(
     "Duration of the compilation of backward graphs of `torch.compile` that were compiled when they first ran.",
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=(phase.COMPILE_BACKWARD,)),
-    bounds=LONG_S,
     stable=True,
 )
 METRIC_COMPILE_PHASE_DURATION = Metric(
@@ -65,7 +59,6 @@ METRIC_COMPILE_PHASE_DURATION = Metric(
     torch.COMPILE_PHASE_NAME,
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=(phase.COMPILE_PHASE,)),
-    bounds=LONG_S,
     stable=True,
 )
 METRIC_GRAPH_BREAKS = Metric(
@@ -127,7 +120,6 @@ METRIC_TORCH_PHASE_DURATION = Metric(
     torchspan.PHASE,
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=_TORCH_PHASES),
-    bounds=LONG_S,
     stable=True,
 )
 METRIC_IMPORT_DURATION = Metric(
@@ -136,7 +128,6 @@ METRIC_IMPORT_DURATION = Metric(
     "Duration of imports that have a `torchspan.import` span, including failed ones. Imports are nested, as spans are.",
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=(phase.IMPORT,)),
-    bounds=LONG_S,
 )
 METRIC_PHASE_DURATION = Metric(
     "torch_tensorrt.phase.duration",
@@ -147,7 +138,6 @@ METRIC_PHASE_DURATION = Metric(
     torch_tensorrt.CACHE_RESULT,
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=tuple(row for row in phase.PHASES if row.keep and row not in (*_OF_THEIR_OWN, *_TORCH_PHASES))),
-    bounds=LONG_S,
     stable=True,
 )
 METRIC_ENGINE_BUILD_SIZE = Metric(
@@ -249,7 +239,6 @@ METRIC_EXECUTE_DURATION = Metric(
     "a span.",
     opentelemetry.ERROR_TYPE,
     measure=RunDuration(of=(phase.EXECUTE,)),
-    bounds=SHORT_S,
     stable=True,
 )
 METRIC_EXECUTE_GPU_DURATION = Metric(
@@ -282,7 +271,6 @@ METRIC_CONTEXT_DURATION = Metric(
     "whether or not it has a span.",
     opentelemetry.ERROR_TYPE,
     measure=RunDuration(of=(phase.RUN_CONTEXT,)),
-    bounds=SHORT_S,
     stable=True,
 )
 DIMENSIONS = tuple(2**exponent for exponent in range(17))

@@ -13,18 +13,16 @@ SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 
 ERROR_TYPE = Attribute(
     "error.type",
-    "string",
+    Identifier(),
     "Class of the exception that passed this span. For a failure without an exception, the kind of failure.",
-    kind=Identifier(),
 )
-EXCEPTION_TYPE = Attribute("exception.type", "string", "Class of the exception.", event="exception", kind=Identifier())
+EXCEPTION_TYPE = Attribute("exception.type", Identifier(), "Class of the exception.", event="exception")
 EXCEPTION_MESSAGE = Attribute(
     "exception.message",
-    "string",
+    ErrorMessage(),
     "Message of the exception, as in the table of messages, or with the words of the library's code that raised it. "
     "Absent for any other message: class and place name it.",
     event="exception",
-    kind=ErrorMessage(),
 )
 _HAS_PLACE = (phase.CONSTRUCT_NETWORK, phase.EXPORT, phase.COMPILE, phase.CONVERT_TO_ENGINE, phase.BUILD_ENGINE)
 """Work that a place in the program's own code calls, or from which its failure comes."""
@@ -34,7 +32,7 @@ _OF_FRAMES = (phase.COMPILE_FRAME, phase.COMPILE_BACKWARD, phase.COMPILE_WAIT, p
 
 CODE_FUNCTION = Attribute(
     "code.function.name",
-    "string",
+    Identifier(),
     "On an `exception` event, the function that raised the exception. On the event of a graph break, the function "
     "that broke the graph. On the span of work that failed, the function of the program in which the cause is, such "
     "as `forward`. On the span of an export, a compilation by Torch-TensorRT or an engine build that no other work is "
@@ -46,11 +44,10 @@ CODE_FUNCTION = Attribute(
     *_HAS_PLACE,
     event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
     at_start=True,
-    kind=Identifier(),
 )
 CODE_FILE = Attribute(
     "code.file.path",
-    "string",
+    PlaceText(),
     "On an `exception` event, the file that raised the exception. On the event of a graph break, the program's file "
     "that broke the graph. On the span of work that failed, the program's file in which the cause is: where the model "
     "calls the operator that failed. On the span of an export, a compilation by Torch-TensorRT or an engine build that "
@@ -61,7 +58,6 @@ CODE_FILE = Attribute(
     *_HAS_PLACE,
     event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
     at_start=True,
-    kind=PlaceText(),
 )
 CODE_LINE = Attribute(
     "code.line.number",
@@ -99,24 +95,21 @@ PROCESS_PID = Attribute(
 )
 RUNTIME_NAME = Attribute(
     "process.runtime.name",
-    "string",
+    Identifier(),
     "Name of the Python implementation, such as `cpython`.",
     resource=True,
-    kind=Identifier(),
 )
 RUNTIME_VERSION = Attribute(
     "process.runtime.version",
-    "string",
+    Version(),
     "Version of Python.",
     resource=True,
-    kind=Version(),
 )
 HOST_NAME = Attribute(
     "host.name",
-    "string",
+    HostName(),
     "Name of the machine or the container, as the operating system reports it.",
     resource=True,
-    kind=HostName(),
 )
 PROCESS_EXIT_CODE = Attribute(
     "process.exit.code",

@@ -11,23 +11,21 @@ from torchspan.semconv._table import Attribute, folded
 
 TENSORRT_VERSION = Attribute(
     "tensorrt.version",
-    "string",
+    Version(),
     "Version of the TensorRT library in use. On a resource, the version that is installed.",
     *phase.ENTRIES,
     *phase.PLAIN,
     at_start=True,
     resource=True,
-    kind=Version(),
 )
 TENSORRT_PACKAGE = Attribute(
     "tensorrt.package",
-    "string",
+    Enumeration("tensorrt", "tensorrt_rtx"),
     "TensorRT package in use: `tensorrt` or `tensorrt_rtx`. On a resource, the package that is installed.",
     *phase.ENTRIES,
     *phase.PLAIN,
     at_start=True,
     resource=True,
-    kind=Enumeration("tensorrt", "tensorrt_rtx"),
 )
 
 # --- networks and engines -------------------------------------------------------------------------------------
@@ -53,7 +51,7 @@ ENGINE_SIZE = Attribute(
 )
 ENGINE_ID = Attribute(
     "tensorrt.engine.id",
-    "string",
+    Digest(),
     "Id of an engine: 16 hexadecimal digits, computed from the length of the serialized engine and from blocks spread "
     "over its bytes. Equal ids mean equal bytes, in any process and at any time, except for changes that fall between "
     "the blocks (a refit of few weights may). Different ids mean different bytes, which may still compute the same. "
@@ -69,7 +67,6 @@ ENGINE_ID = Attribute(
     phase.SETUP_ENGINE,
     phase.EXECUTE,
     at_start=True,
-    kind=Digest(),
 )
 
 # --- the ONNX parser ------------------------------------------------------------------------------------------
@@ -82,28 +79,25 @@ MODEL_SIZE = Attribute(
 )
 PARSER_ERROR = Attribute(
     "tensorrt.parser.error",
-    "string",
+    Text(),
     "First error that this parse added to the parser's list, as in the table of messages. The whole text, in the "
     "user's own file, has the first 20 errors, each with its operator and the index and name of its node.",
     phase.PARSE,
-    kind=Text(),
 )
 PARSER_FAILED_OPERATORS = Attribute(
     "tensorrt.parser.failed_operators",
-    "string[]",
+    [OnnxOperator()],
     "ONNX operators that the parser's errors concern (at most 20).",
     phase.PARSE,
-    kind=OnnxOperator(),
 )
 
 # --- the builder ----------------------------------------------------------------------------------------------
 BUILDER_FLAGS = Attribute(
     "tensorrt.builder.flags",
-    "string[]",
+    [Identifier()],
     "Flags that are set in the builder configuration.",
     phase.BUILD_ENGINE,
     at_start=True,
-    kind=Identifier(),
 )
 BUILDER_LEVEL = Attribute(
     "tensorrt.builder.optimization_level",
@@ -121,19 +115,17 @@ BUILDER_WORKSPACE = Attribute(
 )
 BUILD_ERROR = Attribute(
     "tensorrt.build.error",
-    "string",
+    Text(),
     "Last error line of TensorRT's log on a build that returned no engine, as in `tensorrt.log.message`. The span's "
     "status has the same text as its description.",
     phase.BUILD_ENGINE,
-    kind=Text(),
 )
 BUILD_LOGGER = Attribute(
     "tensorrt.build.logger",
-    "string",
+    Identifier(),
     "Class of the logger that received the reason for a build that returned no engine. Lines that go to a logger "
     "class written in Python are events of the span; TensorRT's own `Logger` only prints them.",
     phase.BUILD_ENGINE,
-    kind=Identifier(),
 )
 MEMORY_BEFORE = Attribute(
     "tensorrt.build.memory.before",
@@ -188,11 +180,10 @@ GPU_MEMORY_USED_PEAK = Attribute(
 )
 BUILD_PHASE_NAME = Attribute(
     "tensorrt.build_phase.name",
-    "string",
+    BuildPhaseName(),
     "TensorRT's name of the build phase.",
     phase.BUILD_PHASE,
     at_start=True,
-    kind=BuildPhaseName(),
 )
 
 # --- the log --------------------------------------------------------------------------------------------------
@@ -200,17 +191,15 @@ LOG_EVENT = "tensorrt.log"
 """Event of a line in TensorRT's log, of severity warning or worse, on the innermost span of its thread."""
 LOG_SEVERITY = Attribute(
     "tensorrt.log.severity",
-    "string",
+    Enumeration("WARNING", "ERROR", "INTERNAL_ERROR"),
     "Severity of the line of TensorRT's log: `WARNING`, `ERROR` or `INTERNAL_ERROR`.",
     event=LOG_EVENT,
-    kind=Enumeration("WARNING", "ERROR", "INTERNAL_ERROR"),
 )
 LOG_MESSAGE = Attribute(
     "tensorrt.log.message",
-    "string",
+    Text(),
     "The logged text, as in the table of messages. No name of a layer, node or tensor is kept.",
     event=LOG_EVENT,
-    kind=Text(),
 )
 LOG_COUNT = Attribute(
     "tensorrt.log.count",
@@ -259,22 +248,20 @@ RUN_FIRST = Attribute(
 )
 RUN_SHAPES = Attribute(
     "tensorrt.inputs.shapes",
-    "string[]",
+    [ShapeText()],
     "Shape of each input (at most 20). On a run, as set on the execution context. On a build outside every other span "
     "of torchspan, as in the network, where a dynamic dimension is `-1`.",
     phase.BUILD_ENGINE,
     phase.RUN_CONTEXT,
     at_start=True,
-    kind=ShapeText(),
 )
 RUN_DTYPES = Attribute(
     "tensorrt.inputs.dtypes",
-    "string[]",
+    [DataType()],
     "Data type of each input (at most 20).",
     phase.BUILD_ENGINE,
     phase.RUN_CONTEXT,
     at_start=True,
-    kind=DataType(),
 )
 RUN_FOLDED, RUN_FOLDED_SUM, RUN_FOLDED_MAX = folded(
     phase.RUN_CONTEXT,
@@ -291,11 +278,10 @@ RUN_FOLDED, RUN_FOLDED_SUM, RUN_FOLDED_MAX = folded(
 _LAYERED = (phase.EXECUTE, phase.RUN_CONTEXT)
 LAYER_NAMES = Attribute(
     "tensorrt.layers.names",
-    "string[]",
+    [LayerName()],
     "TensorRT's names of the layers of the engine, slowest first (at most 40). On the last of the runs that "
     "`torchspan.layers` or `TORCHSPAN_LAYERS` asked for.",
     *_LAYERED,
-    kind=LayerName(),
 )
 LAYER_DURATIONS = Attribute(
     "tensorrt.layers.durations",

@@ -25,11 +25,11 @@ from torchspan.redaction.size_text import DataType, ShapeText
 from torchspan.semconv._table import Attribute, folded
 
 TORCH_VERSION = Attribute(
-    "torch.version", "string", "Version of PyTorch.", *phase.ENTRIES, at_start=True, resource=True, kind=Version()
+    "torch.version", Version(), "Version of PyTorch.", *phase.ENTRIES, at_start=True, resource=True
 )
 COMPILE_ID = Attribute(
     "torch.compile.id",
-    "string",
+    CompileId(),
     "Dynamo's compile id, `<frame>/<recompilation>`, such as `0/1`.",
     phase.COMPILE_FRAME,
     phase.COMPILE_BACKWARD,
@@ -37,7 +37,6 @@ COMPILE_ID = Attribute(
     phase.COMPILE,
     phase.PROGRESS,
     at_start=True,
-    kind=CompileId(),
     stable=True,
 )
 
@@ -55,13 +54,12 @@ class FrameOutcome:
 
 FRAME_OUTCOME = Attribute(
     "torch.compile.outcome",
-    "string",
+    Enumeration.of(FrameOutcome),
     "How the compilation of the frame ended. `compiled`: the frame's graph runs compiled. `skipped`: Dynamo gave up "
     "on the frame, which runs eagerly. `limit`: the frame reached the recompile limit, so calls for which nothing was "
     "compiled run eagerly from now on. `fallen_back`: a failure was caught, and the frame or its graph runs eagerly. "
     "`failed`: the call raised an exception.",
     phase.COMPILE_FRAME,
-    kind=Enumeration(*(value for name, value in vars(FrameOutcome).items() if name.isupper())),
     stable=True,
 )
 GUARDS_COUNT = Attribute(
@@ -80,44 +78,39 @@ _CACHE_OUTCOMES = Enumeration("hit", "miss", "bypass", "disabled")
 _COMPILED = (phase.COMPILE_FRAME, phase.COMPILE_BACKWARD)
 AOTAUTOGRAD_CACHE = Attribute(
     "torch.compile.aotautograd_cache.result",
-    "string",
+    _CACHE_OUTCOMES,
     "Result of the lookup in AOTAutograd's cache of compiled graphs: `hit`, `miss`, `bypass` if the cache does not "
     "accept the graph, or `disabled`.",
     *_COMPILED,
-    kind=_CACHE_OUTCOMES,
     stable=True,
 )
 AOTAUTOGRAD_CACHE_KEY = Attribute(
     "torch.compile.aotautograd_cache.key",
-    "string",
+    KeyedDigest(),
     "Digest of the key that was looked up. Lookups with the same digest look for the same entry.",
     *_COMPILED,
-    kind=KeyedDigest(),
 )
 AOTAUTOGRAD_CACHE_KEY_PARTS = Attribute(
     "torch.compile.aotautograd_cache.key_parts",
-    "string[]",
+    [KeyPart()],
     "Names of the parts of the key, as PyTorch calls them (at most 64). More than 16 parts of one name are one part, "
     "such as `example_inputs[*]` and `inductor_config[triton.*]`; a setting that was changed is a part of its own. "
     "`others` has the parts beyond the limit. PyTorch 2.12 and later report parts only while AOTAutograd's debug log "
     "is on.",
     *_COMPILED,
-    kind=KeyPart(),
 )
 AOTAUTOGRAD_CACHE_KEY_DIGESTS = Attribute(
     "torch.compile.aotautograd_cache.key_digests",
-    "string[]",
+    [KeyedDigest()],
     "Digest of each part in `torch.compile.aotautograd_cache.key_parts`. A part with another digest than in "
     "another lookup is why the two keys differ.",
     *_COMPILED,
-    kind=KeyedDigest(),
 )
 AOTAUTOGRAD_CACHE_BYPASS_REASON = Attribute(
     "torch.compile.aotautograd_cache.bypass_reason",
-    "string",
+    Text(),
     "PyTorch's reason why the cache does not accept the graph.",
     *_COMPILED,
-    kind=Text(),
 )
 AOTAUTOGRAD_CACHE_SAVED = Attribute(
     "torch.compile.aotautograd_cache.saved",
@@ -128,43 +121,38 @@ AOTAUTOGRAD_CACHE_SAVED = Attribute(
 )
 INDUCTOR_CACHE = Attribute(
     "torch.compile.inductor_cache.result",
-    "string",
+    _CACHE_OUTCOMES,
     "Result of the lookup in Inductor's cache of compiled graphs: `hit`, `miss`, `bypass` if the cache does not "
     "accept the graph, or `disabled`.",
     *_COMPILED,
-    kind=_CACHE_OUTCOMES,
     stable=True,
 )
 INDUCTOR_CACHE_KEY = Attribute(
     "torch.compile.inductor_cache.key",
-    "string",
+    KeyedDigest(),
     "Digest of the key that was looked up. Lookups with the same digest look for the same entry.",
     *_COMPILED,
-    kind=KeyedDigest(),
 )
 INDUCTOR_CACHE_KEY_PARTS = Attribute(
     "torch.compile.inductor_cache.key_parts",
-    "string[]",
+    [KeyPart()],
     "Names of the parts of the key, as PyTorch calls them (at most 64). More than 16 parts of one name are one part, "
     "such as `example_inputs[*]` and `inductor_config[triton.*]`; a setting that was changed is a part of its own. "
     "`others` has the parts beyond the limit.",
     *_COMPILED,
-    kind=KeyPart(),
 )
 INDUCTOR_CACHE_KEY_DIGESTS = Attribute(
     "torch.compile.inductor_cache.key_digests",
-    "string[]",
+    [KeyedDigest()],
     "Digest of each part in `torch.compile.inductor_cache.key_parts`. A part with another digest than in "
     "another lookup is why the two keys differ.",
     *_COMPILED,
-    kind=KeyedDigest(),
 )
 INDUCTOR_CACHE_BYPASS_REASON = Attribute(
     "torch.compile.inductor_cache.bypass_reason",
-    "string",
+    Text(),
     "PyTorch's reason why the cache does not accept the graph.",
     *_COMPILED,
-    kind=Text(),
 )
 INDUCTOR_CACHE_SAVED = Attribute(
     "torch.compile.inductor_cache.saved",
@@ -174,28 +162,27 @@ INDUCTOR_CACHE_SAVED = Attribute(
 )
 INDUCTOR_CACHE_DISABLING_VARIABLES = Attribute(
     "torch.compile.inductor_cache.disabling_variables",
-    "string[]",
+    [
+        Enumeration(
+            "TORCHINDUCTOR_FORCE_DISABLE_CACHES", "TORCH_COMPILE_FORCE_DISABLE_CACHES", "TORCHINDUCTOR_FX_GRAPH_CACHE"
+        )
+    ],
     "Variables of the environment that disable the cache. Absent if the program does.",
     *_COMPILED,
-    kind=Enumeration(
-        "TORCHINDUCTOR_FORCE_DISABLE_CACHES", "TORCH_COMPILE_FORCE_DISABLE_CACHES", "TORCHINDUCTOR_FX_GRAPH_CACHE"
-    ),
 )
 COMPILE_FAILURE_TYPE = Attribute(
     "torch.compile.failure.type",
-    "string",
+    Identifier(),
     "Class of the exception because of which the frame was not compiled. Set even if the program never sees the "
     "exception.",
     phase.COMPILE_FRAME,
-    kind=Identifier(),
     stable=True,
 )
 COMPILE_FAILURE_REASON = Attribute(
     "torch.compile.failure.reason",
-    "string",
+    Text(),
     "PyTorch's description of the failure because of which the frame was not compiled, as in the table of messages.",
     phase.COMPILE_FRAME,
-    kind=Text(),
     stable=True,
 )
 COMPILE_FAILURE_LINE = Attribute(
@@ -206,10 +193,9 @@ COMPILE_FAILURE_LINE = Attribute(
 )
 COMPILE_FAILURE_FILE = Attribute(
     "torch.compile.failure.file",
-    "string",
+    PlaceText(),
     "File of the program from which the frame's failure came.",
     phase.COMPILE_FRAME,
-    kind=PlaceText(),
 )
 
 
@@ -238,44 +224,39 @@ class BreakClass:
 
 GRAPH_BREAK_EVENT = "torch.compile.graph_break"
 """Event of a graph break, on the span of the frame."""
-_BREAK_CLASSES = Enumeration(*(value for name, value in vars(BreakClass).items() if name.isupper() and name != "OTHER"))
+_BREAK_CLASSES = Enumeration.of(BreakClass)
 GRAPH_BREAK_CLASS = Attribute(
     "torch.compile.graph_break.class",
-    "string",
+    _BREAK_CLASSES,
     "Reason why Dynamo broke the graph. `requested` and `disabled` mean that the program asked for the graph break.",
     event=GRAPH_BREAK_EVENT,
-    kind=_BREAK_CLASSES,
     stable=True,
 )
 GRAPH_BREAK_TYPE = Attribute(
     "torch.compile.graph_break.type",
-    "string",
+    GraphBreakType(),
     "PyTorch's name for this kind of graph break.",
     event=GRAPH_BREAK_EVENT,
-    kind=GraphBreakType(),
     stable=True,
 )
 GRAPH_BREAK_REASON = Attribute(
     "torch.compile.graph_break.reason",
-    "string",
+    Text(),
     "PyTorch's explanation of the graph break, as in the table of messages.",
     event=GRAPH_BREAK_EVENT,
-    kind=Text(),
 )
 GRAPH_BREAK_HINTS = Attribute(
     "torch.compile.graph_break.hints",
-    "string[]",
+    [Text()],
     "PyTorch's hints how to avoid the graph break (at most 5): those that are constants of PyTorch's code.",
     event=GRAPH_BREAK_EVENT,
-    kind=Text(),
 )
 GRAPH_BREAK_INSIDE = Attribute(
     "torch.compile.graph_break.inside",
-    "string",
+    LineText(),
     "Line of a library at which the graph broke: what the line of the program calls. Absent if the graph broke at that "
     "line itself.",
     event=GRAPH_BREAK_EVENT,
-    kind=LineText(),
 )
 GRAPH_BREAK_SKIPS = Attribute(
     "torch.compile.graph_break.skips_frame",
@@ -285,10 +266,9 @@ GRAPH_BREAK_SKIPS = Attribute(
 )
 GRAPH_BREAK_CLASSES = Attribute(
     "torch.compile.graph_break.classes",
-    "string[]",
+    [_BREAK_CLASSES],
     "Reasons why Dynamo broke the graph of the frame, each class once.",
     phase.COMPILE_FRAME,
-    kind=_BREAK_CLASSES,
     stable=True,
 )
 GRAPH_BREAK_COUNTS = Attribute(
@@ -316,38 +296,34 @@ DECLARATION_EVENT = "torch.compile.declaration"
 _DECLARATIONS = (GRAPH_BREAK_EVENT, DECLARATION_EVENT)
 DECLARED_API = Attribute(
     "torch.compile.declaration.api",
-    "string",
+    Enumeration.of(Declared),
     "API by which the program asked for the graph break, or for the black box in the graph. Absent if the program did "
     "not ask for the graph break.",
     event=_DECLARATIONS,
-    kind=Enumeration(*(value for name, value in vars(Declared).items() if name.isupper())),
 )
 DECLARED_FUNCTION = Attribute(
     "torch.compile.declaration.function",
-    "string",
+    Identifier(),
     "Function to which the program applied the API in `torch.compile.declaration.api`. Absent if PyTorch does not "
     "report it.",
     event=_DECLARATIONS,
-    kind=Identifier(),
 )
 DECLARED_REASON = Attribute(
     "torch.compile.declaration.reason",
-    "string",
+    ProgramText(),
     "Reason that the program passed to the API in `torch.compile.declaration.api`. Exporters get it only with "
     "`TORCHSPAN_CAPTURE=text`.",
     event=_DECLARATIONS,
-    kind=ProgramText(),
 )
 COMPILE_STANCE = Attribute(
     "torch.compile.stance",
-    "string",
+    Enumeration(
+        "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile", "aot_eager_then_compile"
+    ),
     "Stance set by `torch.compiler.set_stance` when the frame was compiled. Absent for the default stance. Under "
     "`force_eager` nothing is compiled, so no span has that value.",
     phase.COMPILE_FRAME,
     at_start=True,
-    kind=Enumeration(
-        "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile", "aot_eager_then_compile"
-    ),
 )
 
 
@@ -388,35 +364,32 @@ RECOMPILE_LIMIT_EVENT = "torch.compile.recompile_limit"
 """Event of a frame that has reached a recompile limit, on the span of the frame."""
 RECOMPILE_CLASS = Attribute(
     "torch.compile.recompile.class",
-    "string",
+    Enumeration.of(GuardClass),
     "What the failed guards concern, such as `size` or `dtype`; `several` if those of the compiled versions concern "
     "different things. Present if Dynamo is to compile the frame again because none fits, also if a recompile limit "
     "then prevents the compilation.",
     phase.COMPILE_FRAME,
     event=(RECOMPILE_EVENT, RECOMPILE_LIMIT_EVENT),
-    kind=Enumeration(*(value for name, value in vars(GuardClass).items() if name.isupper() and name != "OTHER")),
     stable=True,
 )
 RECOMPILE_REASON = Attribute(
     "torch.compile.recompile.reason",
-    "string",
+    GuardText(),
     "The guard that failed, such as `tensor 'x' size mismatch at index 0. expected 3, actual 4`; of several compiled "
     "versions, the guard of the one that Dynamo tried first. Sizes and data types are kept; every other literal is "
     "`?`. Present if Dynamo is to compile the frame again because no version fits, also if a recompile limit then "
     "prevents the compilation.",
     phase.COMPILE_FRAME,
     event=(RECOMPILE_EVENT, RECOMPILE_LIMIT_EVENT),
-    kind=GuardText(),
     stable=True,
 )
 OPEN_SIZES_ARGUMENTS = Attribute(
     "torch.compile.recompile.open_sizes.arguments",
-    "string[]",
+    [Identifier()],
     "Arguments whose sizes differ from those that an earlier version of the function was compiled for, if this version "
     "leaves them open, also fits the earlier ones, and differs in nothing else. An argument is named once for each "
     "such axis.",
     phase.COMPILE_FRAME,
-    kind=Identifier(),
 )
 OPEN_SIZES_AXES = Attribute(
     "torch.compile.recompile.open_sizes.axes",
@@ -426,20 +399,18 @@ OPEN_SIZES_AXES = Attribute(
 )
 RECOMPILE_REASONS = Attribute(
     "torch.compile.recompile.reasons",
-    "string[]",
+    [GuardText()],
     "The guard of each compiled version that failed, behind the compile id of the version: `0/1: n == ?` (at most 8)."
     " Present if there are several versions.",
     phase.COMPILE_FRAME,
-    kind=GuardText(),
 )
 RECOMPILE_LIMIT = Attribute(
     "torch.compile.recompile.limit",
-    "string",
+    Enumeration("recompile_limit", "accumulated_recompile_limit"),
     "Setting of `torch._dynamo.config` whose limit the frame has reached. Calls for which nothing was compiled run "
     "eagerly from now on.",
     phase.COMPILE_FRAME,
     event=RECOMPILE_LIMIT_EVENT,
-    kind=Enumeration("recompile_limit", "accumulated_recompile_limit"),
     stable=True,
 )
 RECOMPILE_LIMIT_VALUE = Attribute(
@@ -467,36 +438,33 @@ RUN_GRAPH_FOLDED, RUN_GRAPH_FOLDED_SUM, RUN_GRAPH_FOLDED_MAX = folded(
 )
 COMPILE_PHASE_NAME = Attribute(
     "torch.compile.phase.name",
-    "string",
+    Identifier(),
     "PyTorch's own name of the phase, such as `bytecode_tracing` or `inductor_compile`.",
     phase.COMPILE_PHASE,
     phase.PROGRESS,
     at_start=True,
-    kind=Identifier(),
     stable=True,
 )
 
 WAIT_IDS = Attribute(
     "torch.compile.wait.ids",
-    "string[]",
+    [CompileId()],
     "Compile ids of the compilations in other threads that ran while this thread waited, in order (at most 8).",
     phase.COMPILE_WAIT,
     phase.PROGRESS,
-    kind=CompileId(),
 )
 WORKER_KIND = Attribute(
     "torch.compile.worker.kind",
-    "string",
+    Enumeration("thread", "process"),
     "Where Inductor runs the work: in a `thread` of this process, or in another `process`.",
     phase.COMPILE_WORKER,
     at_start=True,
-    kind=Enumeration("thread", "process"),
 )
 
 # --- models and graphs, also of Torch-TensorRT ------------------------------------------------------------------------
 MODEL_CLASS = Attribute(
     "torch.model.class",
-    "string",
+    Identifier(),
     "Class of the program's model. On a conversion and on a run, of the model that was compiled. With "
     "`torch.compile`, the class of the module whose method is compiled. Absent for a function, and for a run of an "
     "engine from a file.",
@@ -507,7 +475,6 @@ MODEL_CLASS = Attribute(
     phase.EXECUTE,
     phase.PROGRESS,
     at_start=True,
-    kind=Identifier(),
     stable=True,
 )
 NODES_COUNT = Attribute(
@@ -531,45 +498,40 @@ NODES_AFTER = Attribute(
 _TAKES_INPUTS = (phase.CONVERT_TO_ENGINE, phase.TRACE, phase.EXPORT, phase.CONVERT, phase.EXECUTE, phase.OPERATOR)
 INPUT_SHAPES = Attribute(
     "torch.inputs.shapes",
-    "string[]",
+    [ShapeText()],
     "Shape of each input, such as `[1, 16]` (at most 20). A dynamic dimension is written as `1..4..8` (min, opt, max).",
     *_TAKES_INPUTS,
     at_start=True,
-    kind=ShapeText(),
 )
 INPUT_DTYPES = Attribute(
     "torch.inputs.dtypes",
-    "string[]",
+    [DataType()],
     "Data type of each input (at most 20).",
     *_TAKES_INPUTS,
     at_start=True,
-    kind=DataType(),
 )
 
 # --- operators --------------------------------------------------------------------------------------------------------
 OPERATOR_NAME = Attribute(
     "torch.operator.name",
-    "string",
+    RecordedOperator(),
     "Name of the operator, with its overload: `aten.add.Tensor`. `?` for a range of the program; its name is in the "
     "user's own file.",
     phase.OPERATOR,
-    kind=RecordedOperator(),
 )
 OPERATOR_SCOPE = Attribute(
     "torch.operator.scope",
-    "string",
+    Enumeration("backward_function", "torchscript_function", "user_scope"),
     "What the operator is, in the words of `at::RecordScope`: `backward_function`, `torchscript_function` or "
     "`user_scope`. Absent for a `function`.",
     phase.OPERATOR,
-    kind=Enumeration("backward_function", "torchscript_function", "user_scope"),
 )
 OPERATORS_NAMES = Attribute(
     "torch.operators.names",
-    "string[]",
+    [RecordedOperator()],
     "Names of the operators that ran inside this span, at most 40, longest first by `torch.operators.self_durations`. "
     "Operators inside others are included down to `torch.operators.depth`, whether or not they have spans.",
     *phase.ROOTS,
-    kind=RecordedOperator(),
 )
 OPERATORS_COUNTS = Attribute(
     "torch.operators.counts", "int[]", "Number of times that each of `torch.operators.names` ran.", *phase.ROOTS
@@ -646,38 +608,34 @@ STRICT = Attribute(
 )
 DYNAMIC_SHAPES = Attribute(
     "torch.export.dynamic_shapes",
-    "string[]",
+    [DynamicDimension()],
     "Dimensions that the caller asked to keep dynamic, each with its range or hint, such as `inputs[0].shape[1]: [1, "
     "8]` (at most 20). The index after `inputs` is the position among the parameters of `forward`.",
     phase.EXPORT,
     at_start=True,
-    kind=DynamicDimension(),
 )
 EXPORT_FAILED_REASON = Attribute(
     "torch.export.failed.reason",
-    "string",
+    ExportFailure(),
     "Reason why the export failed, as a sentence for people: the violated constraint, the operator, or the code that "
     "Dynamo cannot trace, and the line of the program. For example, `a condition depends on the result of "
     "torch.ops.aten.item.default, at models/net.py:12 in forward`.",
     phase.EXPORT,
     phase.TRACE,
-    kind=ExportFailure(),
 )
 EXPORT_FAILED_OPERATOR = Attribute(
     "torch.export.failed.operator",
-    "string",
+    Operator(),
     "Operator because of which the export failed. Either it has no kernel for fake tensors, or its result depends on "
     "data and decides a condition in the model. Absent if the exception names no operator.",
     phase.EXPORT,
-    kind=Operator(),
 )
 VIOLATED_CONSTRAINTS = Attribute(
     "torch.export.violated_constraints",
-    "string[]",
+    [Violation()],
     "Dynamic dimensions because of which the export failed, each with the kind of violation, such as "
     "`inputs[0].shape[1]: specialized to a constant` (at most 20).",
     phase.EXPORT,
-    kind=Violation(),
 )
 
 # --- of the resource: see `torchspan.sdk.TorchspanResourceDetector` ---------------------------------------------------
@@ -703,8 +661,7 @@ RESTART_COUNT = Attribute(
 )
 DISTRIBUTED_RUN_ID = Attribute(
     "torch.distributed.run.id",
-    "string",
+    RunId(),
     "Id of the job: torchrun's (`--rdzv-id`), or Slurm's.",
     resource=True,
-    kind=RunId(),
 )

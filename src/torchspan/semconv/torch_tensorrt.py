@@ -7,7 +7,7 @@ from torchspan import phase
 from torchspan.redaction.kinds_of_text import Digest, Enumeration, Identifier, LineText, ModulePath, Version
 from torchspan.redaction.operator_text import Operator, OperatorArguments, Validators
 from torchspan.redaction.size_text import SettingValue
-from torchspan.semconv._table import Attribute, AttributeType, folded
+from torchspan.semconv._table import Attribute, RowType, folded
 
 ENTRY_POINTS = (
     "torch_tensorrt.compile",
@@ -107,50 +107,43 @@ class CacheReason:
     """Refused: packing or saving the entry raised an exception, which propagated."""
 
 
-def _constants(holder: type) -> tuple[str, ...]:
-    return tuple(value for name, value in vars(holder).items() if name.isupper())
-
-
-_REASON = Enumeration(*_constants(FallbackReason))
+_REASON = Enumeration.of(FallbackReason)
 
 # --- entry points ---------------------------------------------------------------------------------------------
 ENTRY_POINT = Attribute(
     "torch_tensorrt.entry_point",
-    "string",
+    Enumeration(*ENTRY_POINTS),
     "Outermost call, by the name under which programs call it: `torch_tensorrt.compile`, `torch.compile`, "
     "`torch_tensorrt.save` and so on.",
     *phase.ENTRIES,
     phase.PROGRESS,
     at_start=True,
-    kind=Enumeration(*ENTRY_POINTS),
     stable=True,
 )
 IR = Attribute(
     "torch_tensorrt.ir",
-    "string",
+    Enumeration(*IRS),
     "Value of `ir` that the program passed; `other` for a value that Torch-TensorRT does not accept.",
     phase.COMPILE,
     phase.CONVERT_TO_ENGINE,
     at_start=True,
-    kind=Enumeration(*IRS),
 )
 TORCH_TENSORRT_VERSION = Attribute(
     "torch_tensorrt.version",
-    "string",
+    Version(),
     "Version of Torch-TensorRT.",
     *phase.ENTRIES,
     at_start=True,
     resource=True,
-    kind=Version(),
 )
 
 SETTING_PREFIX = "torch_tensorrt.settings."
-_SETTINGS: tuple[tuple[str, AttributeType, str], ...] = (
+_SETTINGS: tuple[tuple[str, RowType, str], ...] = (
     ("min_block_size", "int", "Smallest number of operators that a TensorRT subgraph may have."),
     ("optimization_level", "int", "Optimization level of TensorRT's builder."),
     ("workspace_size", "int", "Workspace that the builder may use, in bytes; 0 means that TensorRT decides."),
     ("num_avg_timing_iters", "int", "Number of timing iterations for each tactic."),
-    ("torch_executed_ops", "string[]", "Operators that the user keeps in PyTorch (at most 20)."),
+    ("torch_executed_ops", [Operator()], "Operators that the user keeps in PyTorch (at most 20)."),
     ("require_full_compilation", "boolean", "Whether the whole graph must run in TensorRT."),
     (
         "use_fast_partitioner",
@@ -183,14 +176,7 @@ _SETTINGS: tuple[tuple[str, AttributeType, str], ...] = (
     ("use_distributed_mode_trace", "boolean", "Whether distributed models are traced through aot_autograd."),
 )
 SETTINGS: dict[str, Attribute] = {
-    name: Attribute(
-        SETTING_PREFIX + name,
-        type_,
-        brief,
-        *phase.LOWERING,
-        at_start=True,
-        kind=Operator() if type_ == "string[]" else None,
-    )
+    name: Attribute(SETTING_PREFIX + name, type_, brief, *phase.LOWERING, at_start=True)
     for name, type_, brief in _SETTINGS
 }
 """Compilation settings by field name. Spans omit a setting that the installed version lacks."""
@@ -266,21 +252,19 @@ ENGINES_SIZE = Attribute(
 # --- lowering -------------------------------------------------------------------------------------------------
 PASS_NAME = Attribute(
     "torch_tensorrt.pass.name",
-    "string",
+    Identifier(),
     "Name of the function that implements the lowering pass.",
     phase.PASS,
     at_start=True,
-    kind=Identifier(),
 )
 
 # --- partition and fallback -----------------------------------------------------------------------------------
 PARTITIONER = Attribute(
     "torch_tensorrt.partitioner",
-    "string",
+    Enumeration("fast", "global", "resource"),
     "Partitioner that split the graph: `fast`, `global` or `resource`.",
     phase.PARTITION,
     at_start=True,
-    kind=Enumeration("fast", "global", "resource"),
 )
 SUBGRAPHS_TENSORRT = Attribute(
     "torch_tensorrt.subgraphs.tensorrt", "int", "Number of subgraphs that run in TensorRT.", phase.PARTITION
@@ -290,20 +274,18 @@ SUBGRAPHS_TORCH = Attribute(
 )
 FALLBACK_REASON_CLASSES = Attribute(
     "torch_tensorrt.fallback.reason_classes",
-    "string[]",
+    [_REASON],
     "Reasons why work that was to run in TensorRT runs in PyTorch, most frequent first; absent if nothing fell back. "
     "On a cache lookup, the reason why an engine is built although it was to come from the cache.",
     *_SPLIT,
     phase.CACHE_LOOKUP,
-    kind=_REASON,
     stable=True,
 )
 FALLBACK_OPERATOR_NAMES = Attribute(
     "torch_tensorrt.fallback.operators.names",
-    "string[]",
+    [Operator()],
     "Operators left in PyTorch, most frequent first (at most 20).",
     *_SPLIT,
-    kind=Operator(),
     stable=True,
 )
 FALLBACK_OPERATOR_COUNTS = Attribute(
@@ -315,20 +297,18 @@ FALLBACK_OPERATOR_COUNTS = Attribute(
 )
 FALLBACK_OPERATOR_REASONS = Attribute(
     "torch_tensorrt.fallback.operators.reasons",
-    "string[]",
+    [_REASON],
     "Class of reason for each operator in `torch_tensorrt.fallback.operators.names`.",
     *_SPLIT,
-    kind=_REASON,
     stable=True,
 )
 FALLBACK_OPERATOR_PLACES = Attribute(
     "torch_tensorrt.fallback.operators.places",
-    "string[]",
+    [LineText()],
     "Line of the user's model that first calls each operator in `torch_tensorrt.fallback.operators.names` "
     "(`models/net.py:12`), from the stack that PyTorch recorded for the node. `?` if PyTorch recorded none, or only "
     "lines of its own.",
     *_SPLIT,
-    kind=LineText(),
 )
 FALLBACK_OPERATOR_PLACE_COUNTS = Attribute(
     "torch_tensorrt.fallback.operators.place_counts",
@@ -345,28 +325,25 @@ FALLBACK_OPERATORS_OMITTED = Attribute(
 )
 FALLBACK_OPERATORS_STAND_IN = Attribute(
     "torch_tensorrt.fallback.stand_in_operators",
-    "string[]",
+    [Operator()],
     "Operators left in PyTorch (at most 20) that a graph has only because the stand-in for a GPU keeps tensors on the "
     "CPU: variants for the CPU, such as `aten.mkldnn_rnn_layer`. A GPU has other operators in their place.",
     *_SPLIT,
-    kind=Operator(),
 )
 STAND_IN_DECOMPOSED = Attribute(
     "torch_tensorrt.stand_in.decomposed_operators",
-    "string[]",
+    [Operator()],
     "Variants of operators for the CPU that the stand-in for a GPU decomposed as Torch-TensorRT decomposes those for a "
     "GPU.",
     phase.COMPILE,
-    kind=Operator(),
 )
 FALLBACK_TOTAL_REASONS = Attribute(
     "torch_tensorrt.fallback.totals.reasons",
-    "string[]",
+    [_REASON],
     "Classes of reason to which the exact totals in `torch_tensorrt.fallback.totals.operators` and "
     "`torch_tensorrt.fallback.totals.subgraphs` belong. The totals include the operators that "
     "`torch_tensorrt.fallback.operators.names` omits.",
     *_SPLIT,
-    kind=_REASON,
 )
 FALLBACK_TOTAL_OPERATORS = Attribute(
     "torch_tensorrt.fallback.totals.operators",
@@ -384,30 +361,27 @@ FALLBACK_TOTAL_SUBGRAPHS = Attribute(
 )
 COMPILE_OUTCOME = Attribute(
     "torch_tensorrt.compile.outcome",
-    "string",
+    Enumeration.of(Outcome),
     "How the compilation ended: `complete`, `fallback` (it returned, but work that was to run in TensorRT runs in "
     "PyTorch) or `failed` (it raised an exception).",
     phase.COMPILE,
-    kind=Enumeration(*_constants(Outcome)),
     stable=True,
 )
 FALLBACK_REASON_CLASS = Attribute(
     "torch_tensorrt.fallback.reason_class",
-    "string",
+    _REASON,
     "Class of reason why operators run in PyTorch: one of the values of `torch_tensorrt.fallback.reason_classes`.",
     metric=True,
-    kind=_REASON,
     stable=True,
 )
 
 # --- failures ---------------------------------------------------------------------------------------------------
 UNSUPPORTED_NAMES = Attribute(
     "torch_tensorrt.unsupported.operators.names",
-    "string[]",
+    [Operator()],
     "Operators because of which a compilation with `require_full_compilation` failed, most frequent first (at most "
     "20). Nothing runs after the failure, so these operators are not fallback.",
     *_SPLIT,
-    kind=Operator(),
     stable=True,
 )
 UNSUPPORTED_COUNTS = Attribute(
@@ -418,19 +392,17 @@ UNSUPPORTED_COUNTS = Attribute(
 )
 UNSUPPORTED_REASONS = Attribute(
     "torch_tensorrt.unsupported.operators.reasons",
-    "string[]",
+    [_REASON],
     "Class of reason for each operator in `torch_tensorrt.unsupported.operators.names`, as in "
     "`torch_tensorrt.fallback.operators.reasons`.",
     *_SPLIT,
-    kind=_REASON,
 )
 UNSUPPORTED_PLACES = Attribute(
     "torch_tensorrt.unsupported.operators.places",
-    "string[]",
+    [LineText()],
     "Line of the user's model that first calls each operator in `torch_tensorrt.unsupported.operators.names`, as in "
     "`torch_tensorrt.fallback.operators.places`.",
     *_SPLIT,
-    kind=LineText(),
 )
 UNSUPPORTED_PLACE_COUNTS = Attribute(
     "torch_tensorrt.unsupported.operators.place_counts",
@@ -447,11 +419,10 @@ UNSUPPORTED_OMITTED = Attribute(
 )
 UNSUPPORTED_TOTAL_REASONS = Attribute(
     "torch_tensorrt.unsupported.totals.reasons",
-    "string[]",
+    [_REASON],
     "Classes of reason to which the exact totals in `torch_tensorrt.unsupported.totals.operators` belong.",
     phase.COMPILE,
     phase.REFIT,
-    kind=_REASON,
 )
 UNSUPPORTED_TOTAL_OPERATORS = Attribute(
     "torch_tensorrt.unsupported.totals.operators",
@@ -464,44 +435,39 @@ UNSUPPORTED_TOTAL_OPERATORS = Attribute(
 )
 REFUSED_OPERATORS = Attribute(
     "torch_tensorrt.refused.operators.names",
-    "string[]",
+    [Operator()],
     "Operators that have converters, but whose validators refused a node (at most 20).",
     *_SPLIT,
-    kind=Operator(),
 )
 REFUSED_VALIDATORS = Attribute(
     "torch_tensorrt.refused.operators.validators",
-    "string[]",
+    [Validators()],
     "Validators that were asked about the first refused node of each operator in "
     "`torch_tensorrt.refused.operators.names`, by their qualified names (at most 4). `supports_dynamic_shapes=False` "
     "means that the node has dynamic shapes and a converter supports only static ones. A validator gives no reason.",
     *_SPLIT,
-    kind=Validators(),
 )
 REFUSED_ARGUMENTS = Attribute(
     "torch_tensorrt.refused.operators.arguments",
-    "string[]",
+    [OperatorArguments()],
     "Arguments of the first refused node of each operator in `torch_tensorrt.refused.operators.names`, such as `self: "
     "float64, dim`. The names are those of the operator's schema. A tensor has its data type, and `dynamic` for a "
     "symbolic shape; no other value is recorded.",
     *_SPLIT,
-    kind=OperatorArguments(),
 )
 FAILED_OPERATOR = Attribute(
     "torch_tensorrt.failed.operator",
-    "string",
+    Operator(),
     "Operator whose conversion failed, in the form that `torch_executed_ops` accepts. For a node without an operator, "
     "the kind of node (`placeholder`, `get_attr`, `output`).",
     phase.CONSTRUCT_NETWORK,
-    kind=Operator(),
 )
 FAILED_NODE_NAME = Attribute(
     "torch_tensorrt.failed.node.name",
-    "string",
+    Identifier(),
     "Name of the node whose conversion failed. Present only if the name was made from the operator's name: other "
     "names may be the program's own words.",
     phase.CONSTRUCT_NETWORK,
-    kind=Identifier(),
 )
 FAILED_NODE_POSITION = Attribute(
     "torch_tensorrt.failed.node.position",
@@ -517,35 +483,32 @@ FAILED_NODES = Attribute(
 )
 FAILED_CONVERTER = Attribute(
     "torch_tensorrt.failed.converter",
-    "string",
+    Identifier(),
     "Converter that failed, by its qualified name. Absent if the operator has no converter.",
     phase.CONSTRUCT_NETWORK,
-    kind=Identifier(),
 )
 
 # --- one engine -----------------------------------------------------------------------------------------------
 ENGINE_NAME = Attribute(
     "torch_tensorrt.engine.name",
-    "string",
+    Identifier(),
     "Name that Torch-TensorRT gives to the engine's subgraph, such as `_run_on_acc_0`.",
     phase.CONVERT,
     phase.SETUP_ENGINE,
     phase.EXECUTE,
     phase.PROGRESS,
     at_start=True,
-    kind=Identifier(),
     stable=True,
 )
 ENGINE_MODULES = Attribute(
     "torch_tensorrt.engine.modules",
-    "string[]",
+    [ModulePath()],
     "First and last module of the model in the engine, in the order of the graph, such as `layer2.0` and `layer4.1`; "
     "one entry if they are the same. For a module of `torch.nn` inside a module of the program's own, the latter. "
     "Absent if the graph does not name its modules, as with `torch.compile`, and for a run of an engine from a file.",
     *phase.CONVERSIONS,
     phase.EXECUTE,
     at_start=True,
-    kind=ModulePath(),
 )
 ENGINE_OPERATORS = Attribute(
     "torch_tensorrt.engine.operators",
@@ -556,17 +519,15 @@ ENGINE_OPERATORS = Attribute(
 )
 RUNTIME = Attribute(
     "torch_tensorrt.runtime",
-    "string",
+    Enumeration("python", "cpp"),
     "Runtime that runs the engine: `python` or `cpp`.",
     phase.SETUP_ENGINE,
-    kind=Enumeration("python", "cpp"),
 )
 CONVERTER_OPERATORS = Attribute(
     "torch_tensorrt.converters.operators",
-    "string[]",
+    [Operator()],
     "Operators whose converters took longest, longest first (at most 20).",
     phase.CONSTRUCT_NETWORK,
-    kind=Operator(),
 )
 CONVERTER_COUNTS = Attribute(
     "torch_tensorrt.converters.counts",
@@ -582,77 +543,69 @@ CONVERTER_DURATIONS = Attribute(
 )
 TIMING_CACHE_FILE = Attribute(
     "torch_tensorrt.timing_cache.file",
-    "string",
+    Enumeration("read", "created"),
     "Whether the timing cache file was `read`, or `created` because it did not exist. Absent on TensorRT-RTX.",
     *phase.CONVERSIONS,
-    kind=Enumeration("read", "created"),
 )
 
 # --- the engine cache -----------------------------------------------------------------------------------------
 CACHE_RESULT = Attribute(
     "torch_tensorrt.engine_cache.result",
-    "string",
+    Enumeration("hit", "miss", "disabled", "rejected"),
     "Result of the engine-cache lookup: `hit`, `miss`, `disabled` (Torch-TensorRT did not look) or `rejected` (an "
     "entry existed and was not used). Present on every conversion, with or without a lookup.",
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
-    kind=Enumeration("hit", "miss", "disabled", "rejected"),
     stable=True,
 )
 CACHE_REASON = Attribute(
     "torch_tensorrt.engine_cache.reason",
-    "string",
+    Enumeration.of(CacheReason),
     "Reason why the engine cache is `disabled`, an entry was `rejected`, or a new engine was `refused`. On a `miss`, "
     "present only if the cache's folder has entries of the same graph; the value then states whether they differ in "
     "inputs or in settings.",
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
-    kind=Enumeration(*_constants(CacheReason)),
     stable=True,
 )
 CACHE_SETTINGS = Attribute(
     "torch_tensorrt.engine_cache.rejected.settings",
-    "string[]",
+    [Identifier()],
     "Names of the settings that differ between a rejected entry and this compilation (at most 20).",
     phase.CACHE_LOOKUP,
-    kind=Identifier(),
     stable=True,
 )
 CACHE_NEIGHBOR_SETTINGS = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.names",
-    "string[]",
+    [Identifier()],
     "Names of settings, each of which is the only difference between this compilation and an entry of the same graph "
     "and inputs (at most 20). Present only on a miss. Absent if more than one setting differs, or a setting whose "
     "values cannot be listed.",
     phase.CACHE_LOOKUP,
-    kind=Identifier(),
 )
 CACHE_NEIGHBOR_STORED = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.stored_values",
-    "string[]",
+    [SettingValue()],
     "Value in the cache entry of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for a value that is "
     "not a number, boolean, data type or enumeration.",
     phase.CACHE_LOOKUP,
-    kind=SettingValue(),
 )
 CACHE_NEIGHBOR_REQUESTED = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.requested_values",
-    "string[]",
+    [SettingValue()],
     "Value in this compilation of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for a value that is "
     "not a number, boolean, data type or enumeration.",
     phase.CACHE_LOOKUP,
-    kind=SettingValue(),
 )
 CACHE_KEY = Attribute(
     "torch_tensorrt.engine_cache.key",
-    "string",
+    Digest(),
     "Digest, as 16 hexadecimal digits, of the hash under which the cache stores the engine. Equal keys mean equal "
     "hashes.",
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
     at_start=True,
-    kind=Digest(),
 )
 CACHE_ENTRY_SIZE = Attribute(
     "torch_tensorrt.engine_cache.entry.size",
@@ -664,22 +617,20 @@ CACHE_ENTRY_SIZE = Attribute(
 )
 CACHE_INSERTED = Attribute(
     "torch_tensorrt.engine_cache.insert.result",
-    "string",
+    Enumeration("inserted", "refreshed", "refused"),
     "Result of the insertion into the engine cache: `inserted`, `refreshed` (the key already had an entry) or "
     "`refused` (nothing was stored).",
     phase.CACHE_INSERT,
-    kind=Enumeration("inserted", "refreshed", "refused"),
 )
 
 # --- files and refits -----------------------------------------------------------------------------------------
 FILE_FORMAT = Attribute(
     "torch_tensorrt.file.format",
-    "string",
+    Enumeration("exported_program", "torchscript", "aot_inductor", "executorch", "mutable_module"),
     "Format of the file that was saved or loaded: `exported_program`, `torchscript`, `aot_inductor`, `executorch` or "
     "`mutable_module`.",
     phase.SAVE,
     phase.LOAD,
-    kind=Enumeration("exported_program", "torchscript", "aot_inductor", "executorch", "mutable_module"),
 )
 REFIT_OUTPUTS_MATCH = Attribute(
     "torch_tensorrt.refit.outputs_match",

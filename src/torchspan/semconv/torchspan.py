@@ -68,12 +68,11 @@ WHILE_SERVING = Attribute(
 )
 SERVING_KIND = Attribute(
     "torchspan.serving.kind",
-    "string",
+    Enumeration("compilation", "recompilation"),
     "Kind of the compilation, present with `torchspan.while_serving`: `recompilation` if Dynamo had compiled this "
     "frame before (`torch.compile.id`), else `compilation`.",
     *phase.COMPILATIONS,
     at_start=True,
-    kind=Enumeration("compilation", "recompilation"),
     stable=True,
 )
 INCOMPLETE = Attribute(
@@ -100,20 +99,18 @@ class MissingGpuTime:
 
 GPU_TIME_MISSING = Attribute(
     "torchspan.gpu_time.missing",
-    "string",
+    Enumeration.of(MissingGpuTime),
     "Why a run has no time on the device although `TORCHSPAN_GPU_TIME` asks for it: `capturing`, the stream was being "
     "captured into a CUDA graph; `other_device`, the run was on another device than the current one of its thread; "
     "`pool`, too many runs were unfinished on the device; `running`, the device had not finished when the span was "
     "written; `unanswered`, the device did not finish within a minute; `failed`, CUDA returned an error.",
     phase.EXECUTE,
     phase.RUN_GRAPH,
-    kind=Enumeration(*(value for name, value in vars(MissingGpuTime).items() if name.isupper())),
 )
 STEP_NAMES = Attribute(
     "torchspan.steps.names",
-    "string[]",
+    [SpanName()],
     "Names of the short steps inside this span that have no span of their own, longest first (at most 20).",
-    kind=SpanName(),
 )
 STEP_COUNTS = Attribute("torchspan.steps.counts", "int[]", "Number of times that each of `torchspan.steps.names` ran.")
 STEP_DURATIONS = Attribute(
@@ -156,10 +153,9 @@ OBSERVER_EVENT = "torchspan.observer"
 """Event of an observer that fired. Also on the user's spans."""
 OBSERVER_NAME = Attribute(
     "torchspan.observer.name",
-    "string",
+    Identifier(),
     "Name of the observer that fired, torchspan's or Torch-TensorRT's.",
     event=OBSERVER_EVENT,
-    kind=Identifier(),
 )
 OBSERVER_COUNT = Attribute(
     "torchspan.observer.count",
@@ -177,33 +173,29 @@ CALL_EVENT = "torchspan.input"
 """Event of a sampled call of a module that `TORCHSPAN_INPUTS` selects. Also on the user's spans."""
 CALL_MODULE = Attribute(
     "torchspan.input.module",
-    "string",
+    Identifier(),
     "Class of the module that was called. For a compiled module, the class of the model from which it was compiled; "
     "for a graph that Dynamo captured, `torch.compile`.",
     event=(CALL_EVENT, OUTSIDE_EVENT, DRIFT_EVENT),
-    kind=Identifier(),
 )
 CALL_PATHS = Attribute(
     "torchspan.input.paths",
-    "string[]",
+    [ArgumentPath()],
     "Path of each tensor in the arguments of the call, such as `past[0][1]` (at most 20). For a graph that "
     "`torch.compile` passes to Torch-TensorRT, `args[0]`, `args[1]` and so on.",
     event=CALL_EVENT,
-    kind=ArgumentPath(),
 )
 CALL_SHAPES = Attribute(
     "torchspan.input.shapes",
-    "string[]",
+    [ShapeText()],
     "Shape of each tensor in `torchspan.input.paths`.",
     event=CALL_EVENT,
-    kind=ShapeText(),
 )
 CALL_DTYPES = Attribute(
     "torchspan.input.dtypes",
-    "string[]",
+    [DataType()],
     "Data type of each tensor in `torchspan.input.paths`.",
     event=CALL_EVENT,
-    kind=DataType(),
 )
 CALL_IS_NEW = Attribute(
     "torchspan.input.new",
@@ -221,10 +213,9 @@ CALL_COUNT = Attribute(
 )
 CALL_PATH = Attribute(
     "torchspan.input.path",
-    "string",
+    ArgumentPath(),
     "Path of a tensor in the arguments of the call, as in `torchspan.input.paths`.",
     metric=True,
-    kind=ArgumentPath(),
 )
 CALL_AXIS = Attribute(
     "torchspan.input.axis",
@@ -243,28 +234,25 @@ BATCH_REQUESTS = Attribute(
 
 IMPORT_MODULE = Attribute(
     "torchspan.import.module",
-    "string",
+    Identifier(),
     "The module of a first import: `torch`, `torch_tensorrt`, `tensorrt` or `tensorrt_rtx`; or the library of a module "
     "that was imported: `torch._dynamo`, `torch._inductor`, `triton`, `torch_tensorrt` or `transformers`.",
     phase.IMPORT,
     at_start=True,
-    kind=Identifier(),
 )
 IMPORT_VERSION = Attribute(
     "torchspan.import.version",
-    "string",
+    Version(),
     "Version of the module of a first import. Absent if the import failed.",
     phase.IMPORT,
-    kind=Version(),
 )
 
 PROGRESS_WORK = Attribute(
     "torchspan.progress.work",
-    "string",
+    SpanName(),
     "Name of the parent span. The parent's work is still running, so the parent has not been exported yet.",
     phase.PROGRESS,
     at_start=True,
-    kind=SpanName(),
 )
 PROGRESS_ELAPSED = Attribute(
     "torchspan.progress.elapsed",
@@ -276,11 +264,10 @@ PROGRESS_ELAPSED = Attribute(
 )
 PROGRESS_RUNNING = Attribute(
     "torchspan.progress.running",
-    "string",
+    SpanName(),
     "Innermost part of the work that is running, by the name that its span will have.",
     phase.PROGRESS,
     at_start=True,
-    kind=SpanName(),
     stable=True,
 )
 PROGRESS_RUNNING_ELAPSED = Attribute(
@@ -301,16 +288,14 @@ PROGRESS_NUMBER = Attribute(
 
 OPEN_ANCESTOR_IDS = Attribute(
     "torchspan.open_ancestors.ids",
-    "string[]",
+    [RandomId()],
     "Span ids of the spans around this one that were open when it was written, innermost first (at most 64). Recorded "
     "only in the file of `torchspan run`.",
-    kind=RandomId(),
 )
 OPEN_ANCESTOR_NAMES = Attribute(
     "torchspan.open_ancestors.names",
-    "string[]",
+    [ProgramsSpanName()],
     "Name of each span in `torchspan.open_ancestors.ids`. Recorded only in the file of `torchspan run`.",
-    kind=ProgramsSpanName(),
 )
 OPEN_ANCESTOR_STARTS = Attribute(
     "torchspan.open_ancestors.starts",
@@ -321,10 +306,9 @@ OPEN_ANCESTOR_STARTS = Attribute(
 
 RUN_ID = Attribute(
     "torchspan.run.id",
-    "string",
+    RandomId(),
     "Id of the `torchspan run` that wrote the span. Recorded only in the file of `torchspan run`.",
     resource=True,
-    kind=RandomId(),
 )
 RUN_ENGINES_RUNS = Attribute(
     "torchspan.run.engines.runs",
@@ -341,18 +325,16 @@ RUN_ENGINES_TIME = Attribute(
 )
 RUN_SIGNAL = Attribute(
     "torchspan.run.signal",
-    "string",
+    Identifier(),
     "Signal that ended the program, such as `SIGSEGV`; `error.type` has the same value.",
     phase.RUN,
-    kind=Identifier(),
 )
 
 PHASE = Attribute(
     "torchspan.phase",
-    "string",
+    Enumeration(*(row.name for row in (*phase.PHASES, phase.OPERATOR))),
     "Kind of work: the name of a span without its target.",
     metric=True,
-    kind=Enumeration(*(row.name for row in (*phase.PHASES, phase.OPERATOR))),
     stable=True,
 )
 
@@ -378,17 +360,8 @@ class DroppedReason:
 
 DROPPED_REASON = Attribute(
     "torchspan.dropped.reason",
-    "string",
+    Enumeration.of(DroppedReason),
     "Reason why a span of torchspan was not started.",
     metric=True,
-    kind=Enumeration(
-        DroppedReason.BUDGET,
-        DroppedReason.RANK,
-        DroppedReason.SAMPLER,
-        DroppedReason.PAUSED,
-        DroppedReason.INSIDE,
-        DroppedReason.RING,
-        DroppedReason.LATE,
-    ),
     stable=True,
 )

@@ -18,7 +18,7 @@ import pytest
 from support import backends, figures, known_compiles, otlp, panels, scraped
 from support.figures import Exactly, InBucket, Levels, PowersOfTwo, added_up, counted, grouped, labels, named
 from support.receiver import Receiver
-from torchspan.semconv import metrics
+from torchspan.semconv import measures, metrics
 
 pytestmark = pytest.mark.needs("otelcol-torchspan", "prometheus")
 
@@ -201,7 +201,7 @@ class Figures:
         return Exactly(counted(serving, of_phase_and_kind))
 
     def compile_quantile(self, share):
-        return InBucket(share, grouped(self.compilations, of()), metrics.LONG_S)
+        return InBucket(share, grouped(self.compilations, of()), measures.LONG_S)
 
     def phases(self):
         others = (COMPILE, FRAME, BACKWARD, FRAME_PHASE, RUN, CONTEXT_RUN, "torchspan.import", "torchspan.progress")
@@ -218,10 +218,10 @@ class Figures:
         return added_up_by_phase(self.phases_of_torch("torch.compile_"))
 
     def phase_quantile(self, share):
-        return InBucket(share, grouped(self.phases(), of_phase), metrics.LONG_S)
+        return InBucket(share, grouped(self.phases(), of_phase), measures.LONG_S)
 
     def export_quantile(self, share):
-        return InBucket(share, grouped(self.exports(), of_phase), metrics.LONG_S)
+        return InBucket(share, grouped(self.exports(), of_phase), measures.LONG_S)
 
     def phase_sums(self):
         return added_up_by_phase(self.phases())
@@ -261,7 +261,7 @@ class Figures:
         return Levels({key: sum(values) / len(values) for key, values in costs.items()})
 
     def conversion_quantile(self, share):
-        return InBucket(share, grouped(self.conversions, of_result), metrics.LONG_S)
+        return InBucket(share, grouped(self.conversions, of_result), measures.LONG_S)
 
     def fallback(self, what):
         totals = defaultdict(int)
@@ -276,20 +276,20 @@ class Figures:
         return Exactly(counted(self.frames, of(torch_compile_outcome="torch.compile.outcome")))
 
     def frame_quantile(self, share):
-        return InBucket(share, grouped(self.frames, of()), metrics.LONG_S)
+        return InBucket(share, grouped(self.frames, of()), measures.LONG_S)
 
     def again(self):
         """Frames that were to be compiled again."""
         return [span for span in self.frames if "torch.compile.recompile.class" in span.attributes]
 
     def backward_quantile(self, share):
-        return InBucket(share, grouped(self.backwards, of()), metrics.LONG_S)
+        return InBucket(share, grouped(self.backwards, of()), measures.LONG_S)
 
     def frame_phases(self):
         return [span for span in self.own if span.phase == FRAME_PHASE]
 
     def frame_phase_quantile(self, share):
-        return InBucket(share, grouped(self.frame_phases(), of_frame_phase), metrics.LONG_S)
+        return InBucket(share, grouped(self.frame_phases(), of_frame_phase), measures.LONG_S)
 
     def frame_phase_sums(self):
         return Exactly(added_up(self.frame_phases(), of_frame_phase, lambda span: span.duration_s))
