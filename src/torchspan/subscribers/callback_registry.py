@@ -8,7 +8,7 @@ import math
 import numbers
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -110,8 +110,10 @@ class Registry(Sources):
         self.has_trees = False
         """Whether a callback asks what was decided at the root."""
         self._handles = itertools.count(1)
-        self._pairs: dict[int, Entry] = {}
-        self._local: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
+        self.pairs: dict[int, Entry] = {}
+        """Those of the whole process, by handle."""
+        self.of_contexts: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
+        """Those of a context, by handle. Only the work that they belong to keeps them alive."""
         self._interests: dict[Scope, Interest] = {}
         self._asking_roots: set[int] = set()
         in_each_child(self.update)  # the countdowns are the parent's
@@ -124,13 +126,13 @@ class Registry(Sources):
     def add(self, entry: Entry) -> None:
         """Register `entry` for events of the whole process."""
         with forks.SWITCHING:
-            self._pairs[entry.handle] = entry
+            self.pairs[entry.handle] = entry
             self._changed(entry)
 
     def add_local(self, entry: Entry) -> None:
         """Register `entry` for events of the current context, and of the contexts that it is propagated to."""
         with forks.SWITCHING:
-            self._local[entry.handle] = entry
+            self.of_contexts[entry.handle] = entry
             tls = local_state.get_record_function_tls()
             local_state.set_record_function_tls(tls._replace(callbacks=(*tls.callbacks, entry)))
             local_state.CARRIER.set_registered(True)
@@ -139,7 +141,7 @@ class Registry(Sources):
     def find(self, handle: int) -> Entry | None:
         """The callback of that handle; None if there is none, or if it has been removed."""
         with forks.SWITCHING:
-            entry = self._pairs.get(handle) or self._local.get(handle)
+            entry = self.pairs.get(handle) or self.of_contexts.get(handle)
         return None if entry is None or entry.is_removed else entry
 
     def remove(self, entry: Entry) -> None:
@@ -147,8 +149,8 @@ class Registry(Sources):
         with forks.SWITCHING:
             entry.is_on, entry.is_removed = False, True
             self._changed(entry)
-            self._pairs.pop(entry.handle, None)
-            if self._local.pop(entry.handle, None) is not None:
+            self.pairs.pop(entry.handle, None)
+            if self.of_contexts.pop(entry.handle, None) is not None:
                 tls = local_state.get_record_function_tls()
                 left = tuple(callback for callback in tls.callbacks if callback is not entry)
                 local_state.set_record_function_tls(tls._replace(callbacks=left))
@@ -163,7 +165,7 @@ class Registry(Sources):
     def users(self) -> list[Entry]:
         """The global pairs, including disabled ones."""
         with forks.SWITCHING:
-            return list(self._pairs.values())
+            return list(self.pairs.values())
 
     def set_observers(self, scope: Scope, observers: tuple[Listener, ...]) -> None:
         """Notify `observers`, and no others, of the events of `scope`, after the callbacks."""
@@ -184,25 +186,18 @@ class Registry(Sources):
                 interest.changed()
 
     def _follow(self) -> None:
-        follows = any(not observer.is_removed for observer in self._local.values())
+        follows = any(not observer.is_removed for observer in self.of_contexts.values())
         local_state.CARRIER.set_registered(follows)
 
     def _changed(self, entry: Entry) -> None:
         """Inform the interests that `entry` can concern."""
-        is_local = entry.handle in self._local
-        for interest in self._concerned(entry):
-            (interest.put_local if is_local else interest.put)(entry)
+        had_trees = self.has_trees
         if entry.asks_the_root:
             (self._asking_roots.add if entry.is_on else self._asking_roots.discard)(entry.handle)
-        if self.has_trees != bool(self._asking_roots):
             self.has_trees = bool(self._asking_roots)
-            for interest in list(self._interests.values()):
-                interest.want_roots(self.has_trees)
-
-    def _concerned(self, entry: Entry) -> Iterable[Interest]:
-        if not entry.scopes:
-            return list(self._interests.values())
-        return [self._interests[scope] for scope in entry.scopes if scope in self._interests]
+        for scope, interest in list(self._interests.items()):
+            if entry.selects(scope) or had_trees != self.has_trees:
+                interest.changed()
 
     # --- what happens -----------------------------------------------------------------------------------------
     def interest(self, scope: Scope) -> Interest:
@@ -212,12 +207,8 @@ class Registry(Sources):
     def _new_interest(self, scope: Scope) -> Interest:
         with forks.SWITCHING:
             if scope not in self._interests:
-                interest = Interest(scope)
-                for entry in self._pairs.values():
-                    interest.put(entry)
-                for entry in list(self._local.values()):
-                    interest.put_local(entry)
-                interest.want_roots(self.has_trees)
+                interest = Interest(scope, self)
+                interest.changed()
                 self._interests[scope] = interest
             return self._interests[scope]
 

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchspan.subscribers.entry import Entry
 from torchspan.subscribers.sampling import Countdown, SamplingMode
@@ -13,25 +12,12 @@ from torchspan.subscribers.scope import RecordScope, Scope
 
 if TYPE_CHECKING:
     from torchspan.engine.listener import Listener
+    from torchspan.subscribers.callback_registry import Registry
 
 Undo = Callable[[], None]
 
 
-class Passing(Protocol):
-    """How many events may pass before the source has to find out which callbacks want them."""
-
-    @property
-    def passes(self) -> Iterable[None]:
-        """Yields once for each event that may pass. A hot path takes one item for each event that it lets pass."""
-
-
-class _EachEvent:
-    """Lets no event pass."""
-
-    passes: Iterable[None] = ()
-
-
-EACH_EVENT = _EachEvent()
+EACH_EVENT = Countdown()
 """The countdown of a source whose every event is examined."""
 
 
@@ -45,7 +31,7 @@ class Gate:
     __slots__ = ("__weakref__", "countdown")
 
     def __init__(self) -> None:
-        self.countdown: Passing | None = None
+        self.countdown: Countdown | None = None
 
     def set(self, is_open: bool) -> None:
         """Have every event examined, or none."""
@@ -103,16 +89,14 @@ class Interest(Gate):
     observers: the official observers of the scope that have callbacks.
     """
 
-    __slots__ = ("_is_root_wanted", "_local", "_pairs", "_watchers", "observers", "roster", "scope")
+    __slots__ = ("_registry", "_watchers", "observers", "roster", "scope")
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, registry: Registry) -> None:
         super().__init__()
         self.scope = scope
         self.observers: tuple[Listener, ...] = ()
         self.roster = _NO_ROSTER
-        self._pairs: dict[int, Entry] = {}
-        self._local: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
-        self._is_root_wanted = False
+        self._registry = registry
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, watcher: Callable[[], None]) -> Undo:
@@ -127,32 +111,11 @@ class Interest(Gate):
         return undo
 
     # --- changes, made by the registry under its lock -----------------------------------------------------------
-    def put(self, entry: Entry) -> None:
-        """Record the current state of a global pair."""
-        if entry.may_run and entry.selects(self.scope):
-            self._pairs[entry.handle] = entry
-        else:
-            self._pairs.pop(entry.handle, None)
-        self.changed()
-
-    def put_local(self, entry: Entry) -> None:
-        """Record the current state of a thread-local pair. Only the work that it belongs to keeps it alive."""
-        if entry.is_on and entry.selects(self.scope):
-            self._local[entry.handle] = entry
-        else:
-            self._local.pop(entry.handle, None)
-        self.changed()
-
-    def want_roots(self, is_wanted: bool) -> None:
-        """Have each event examined that may be the root of a tree. Events of phases request that themselves."""
-        self._is_root_wanted = is_wanted and isinstance(self.scope, RecordScope)
-        self.changed()
-
     def changed(self) -> None:
         """Draw up the roster again at the next event, if any callback is left."""
         was_wanted = self.countdown is not None
         self.roster = _NO_ROSTER  # what has been removed is not kept
-        self.set(self._has_others() or bool(self._pairs))
+        self.set(self._has_others() or any(self._pairs()))
         if was_wanted != (self.countdown is not None):
             for watcher in list(self._watchers):
                 watcher()
@@ -160,9 +123,20 @@ class Interest(Gate):
     def redraw(self) -> None:
         """Draw up the roster if it is out of date."""
         if self.countdown is not None and self.countdown is not self.roster.countdown:
-            self.roster = Roster.of(self._pairs.values(), may_skip=not self._has_others())
+            self.roster = Roster.of(self._pairs(), may_skip=not self._has_others())
             self.countdown = self.roster.countdown
 
+    def _pairs(self) -> Iterable[Entry]:
+        """The callbacks of the process that may run."""
+        return (entry for entry in list(self._registry.pairs.values()) if entry.may_run and entry.selects(self.scope))
+
     def _has_others(self) -> bool:
-        """Whether each event has to be examined, whatever the pairs are."""
-        return bool(self._local or self.observers or self._is_root_wanted)
+        """Whether each event has to be examined, whatever the pairs are.
+
+        It may be the root of a tree. Events of phases request that themselves.
+        """
+        may_be_root = self._registry.has_trees and isinstance(self.scope, RecordScope)
+        of_contexts = list(self._registry.of_contexts.values())
+        return bool(
+            self.observers or may_be_root or any(entry.is_on and entry.selects(self.scope) for entry in of_contexts)
+        )
