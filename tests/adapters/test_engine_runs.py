@@ -24,7 +24,7 @@ from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine, Listener, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.callback_registry import REGISTRY, Registry
-from torchspan.subscribers.entry import Entry
+from torchspan.subscribers.entry import Entry, RecordFunctionCallback
 from torchspan.writer import SpanParents
 
 FOLDED = "torch_tensorrt.execute.folded.count"
@@ -909,7 +909,7 @@ def test_innermost_listeners_are_opened_inside_the_users_callbacks_and_left_firs
     starts = lambda _record: seen.append("user's begins")
     ends = lambda _record, _context: seen.append("user's ends")
     registry = runs.engine.registry
-    registry.add(Entry(registry.new_handle(), UserCallback("user's"), starts, ends, frozenset()))
+    registry.add(Entry(registry.new_handle(), UserCallback("user's"), RecordFunctionCallback(starts, ends)))
     with tracer.start_as_current_span("request"), pytest.raises(ValueError):
         runs.run([], TrtEngine())
     starts = ["two begins", "user's begins", "one begins"]

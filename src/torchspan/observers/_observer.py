@@ -76,10 +76,6 @@ class Observer(Generic[C]):
         """Follow what is recorded."""
         recording.add(self)
 
-    def recording_changed(self) -> None:
-        """See `torchspan.subscribers.recording.Recordable`."""
-        self._changed()
-
     @staticmethod
     def _is_wanted(callbacks: AddedCallbacks) -> bool:
         return callbacks.exist() or RECORDING.recorder is not None

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import math
-import numbers
 import threading
 import weakref
 from collections.abc import Callable, Collection, Sequence
@@ -270,19 +268,11 @@ class Registry(Sources):
 
 def _runs(entry: Entry, tree: Tree | None, countdown: Countdown) -> bool:
     """Whether an entry runs for an event that is not sampled event by event."""
-    if entry.should_run is not None:
-        answer = entry.guarded.call(entry.should_run)
+    should_run = entry.callback.should_run
+    if should_run is not None:
+        answer = entry.guarded.call(should_run)
         return answer is not FAILED and entry.guarded.call(bool, answer) is True  # a tensor may have no truth value
     return not entry.is_sampled or (tree is not None and tree.includes(entry, countdown))
-
-
-def probability(value: float) -> float:
-    """`value` as a probability. Raises TypeError if it is not a number, ValueError if it is not in 0 to 1."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"sampling_prob must be a number from 0 to 1, not {value!r}")
-    if math.isnan(value) or not 0 <= value <= 1:
-        raise ValueError(f"Invalid sampling probability: {value!r} is not in [0, 1]")
-    return float(value)
 
 
 REGISTRY = Registry()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchspan.subscribers.entry import Entry
-from torchspan.subscribers.sampling import Countdown, SamplingMode
+from torchspan.subscribers.sampling import Countdown
 from torchspan.subscribers.scope import RecordScope, Scope
 
 if TYPE_CHECKING:
@@ -60,19 +60,15 @@ class Roster(NamedTuple):
         Args:
             may_skip: Nothing else has to be asked at each event.
         """
-        ordered = sorted(entries, key=lambda observer: observer.handle)
-        sampled = [observer for observer in ordered if observer.is_sampled and observer.mode is SamplingMode.PER_EVENT]
-        steady = tuple(
-            observer for observer in ordered if not (observer.is_sampled and observer.mode is SamplingMode.PER_EVENT)
-        )
-        are_plain = not sampled and not any(
-            observer.is_sampled or observer.should_run is not None for observer in steady
-        )
+        ordered = sorted(entries, key=lambda entry: entry.handle)
+        sampled = [entry for entry in ordered if entry.is_sampled and not entry.asks_the_root]
+        steady = tuple(entry for entry in ordered if not entry.is_sampled or entry.asks_the_root)
+        are_plain = not any(entry.is_sampled or entry.callback.should_run is not None for entry in ordered)
         return cls(
             Countdown(sampled, may_skip=may_skip and bool(sampled) and not steady),
             steady,
             steady if are_plain else None,
-            is_per_root=not sampled and all(observer.asks_the_root for observer in steady),
+            is_per_root=not sampled and all(entry.asks_the_root for entry in steady),
         )
 
 
