@@ -62,7 +62,7 @@ def check_handle(handle: object) -> None:
         raise TypeError(f"handle must be a CallbackHandle, which registering a callback returned, not {handle!r}{hint}")
 
 
-def check_probability(value: Any) -> None:
+def check_probability(value: float) -> None:
     """Raises TypeError for a `value` that is not a number, ValueError for one that is not in 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"sampling_prob must be a number from 0 to 1, not {value!r}")
