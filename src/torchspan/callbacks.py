@@ -142,13 +142,8 @@ def _add(callback: RecordFunctionCallback, *, is_local: bool) -> CallbackHandle:
         REGISTRY.warn("A thread-local callback is never sampled: its sampling_prob is not used.")
     handle = CallbackHandle(REGISTRY.new_handle())
     named = ", ".join(sorted(scope.name for scope in callback.scopes)) or "all scopes"
-    entry = Entry(
-        handle,
-        UserCallback(f"callback {handle} ({reading.function_name(callback.start)}) of {named}"),
-        callback,
-        probability=1.0 if is_local else float(callback.sampling_prob),
-    )
-    (REGISTRY.add_local if is_local else REGISTRY.add)(entry)
+    guarded = UserCallback(f"callback {handle} ({reading.function_name(callback.start)}) of {named}")
+    REGISTRY.add(Entry(handle, guarded, callback, is_local))
     return handle
 
 

@@ -19,7 +19,7 @@ def registered():
     ]
     points = [each for each in RECORDING._recordable if isinstance(each, Observer)]
     heard = [each for each in (*points, *parts) if each._callbacks().exist()]
-    return [*REGISTRY.users(), *REGISTRY.of_contexts.values(), *heard]
+    return [*REGISTRY.users(), *REGISTRY._local.values(), *heard]
 
 
 def official():

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(autouse=True)
 def _nothing_is_registered():
     yield
-    assert [entry.name for entry in (*REGISTRY.users(), *REGISTRY.of_contexts.values())] == []
+    assert [entry.name for entry in (*REGISTRY.users(), *REGISTRY._local.values())] == []
     assert [each.name for each in phase.PHASES if REGISTRY.interest(each).observers] == []
     assert RECORDING.recorder is None
 

@@ -108,10 +108,8 @@ class Registry(Sources):
         self.has_trees = False
         """Whether a callback asks what was decided at the root."""
         self._handles = itertools.count(1)
-        self.pairs: dict[int, Entry] = {}
-        """Those of the whole process, by handle."""
-        self.of_contexts: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
-        """Those of a context, by handle. Only the work that they belong to keeps them alive."""
+        self._pairs: dict[int, Entry] = {}
+        self._local: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
         self._interests: dict[Scope, Interest] = {}
         self._asking_roots: set[int] = set()
         in_each_child(self.update)  # the countdowns are the parent's
@@ -122,24 +120,21 @@ class Registry(Sources):
         return next(self._handles)
 
     def add(self, entry: Entry) -> None:
-        """Register `entry` for events of the whole process."""
+        """Register `entry`: for the whole process, or for the current context and those that it is propagated to."""
         with forks.SWITCHING:
-            self.pairs[entry.handle] = entry
-            self._changed(entry)
-
-    def add_local(self, entry: Entry) -> None:
-        """Register `entry` for events of the current context, and of the contexts that it is propagated to."""
-        with forks.SWITCHING:
-            self.of_contexts[entry.handle] = entry
-            tls = local_state.get_record_function_tls()
-            local_state.set_record_function_tls(tls._replace(callbacks=(*tls.callbacks, entry)))
-            local_state.CARRIER.set_registered(True)
+            if entry.is_local:
+                self._local[entry.handle] = entry
+                tls = local_state.get_record_function_tls()
+                local_state.set_record_function_tls(tls._replace(callbacks=(*tls.callbacks, entry)))
+                local_state.CARRIER.set_registered(True)
+            else:
+                self._pairs[entry.handle] = entry
             self._changed(entry)
 
     def find(self, handle: int) -> Entry | None:
         """The callback of that handle; None if there is none, or if it has been removed."""
         with forks.SWITCHING:
-            entry = self.pairs.get(handle) or self.of_contexts.get(handle)
+            entry = self._pairs.get(handle) or self._local.get(handle)
         return None if entry is None or entry.is_removed else entry
 
     def remove(self, entry: Entry) -> None:
@@ -147,8 +142,8 @@ class Registry(Sources):
         with forks.SWITCHING:
             entry.is_on, entry.is_removed = False, True
             self._changed(entry)
-            self.pairs.pop(entry.handle, None)
-            if self.of_contexts.pop(entry.handle, None) is not None:
+            self._pairs.pop(entry.handle, None)
+            if self._local.pop(entry.handle, None) is not None:
                 tls = local_state.get_record_function_tls()
                 left = tuple(callback for callback in tls.callbacks if callback is not entry)
                 local_state.set_record_function_tls(tls._replace(callbacks=left))
@@ -163,7 +158,7 @@ class Registry(Sources):
     def users(self) -> list[Entry]:
         """The global pairs, including disabled ones."""
         with forks.SWITCHING:
-            return list(self.pairs.values())
+            return list(self._pairs.values())
 
     def set_observers(self, scope: Scope, observers: tuple[Listener, ...]) -> None:
         """Notify `observers`, and no others, of the events of `scope`, after the callbacks."""
@@ -184,7 +179,7 @@ class Registry(Sources):
                 interest.changed()
 
     def _follow(self) -> None:
-        follows = any(not observer.is_removed for observer in self.of_contexts.values())
+        follows = any(not observer.is_removed for observer in self._local.values())
         local_state.CARRIER.set_registered(follows)
 
     def _changed(self, entry: Entry) -> None:
@@ -194,7 +189,9 @@ class Registry(Sources):
             (self._asking_roots.add if entry.is_on else self._asking_roots.discard)(entry.handle)
             self.has_trees = bool(self._asking_roots)
         for scope, interest in list(self._interests.items()):
-            if entry.selects(scope) or had_trees != self.has_trees:
+            if entry.selects(scope):
+                interest.put(entry)
+            elif had_trees != self.has_trees:
                 interest.changed()
 
     # --- what happens -----------------------------------------------------------------------------------------
@@ -206,7 +203,8 @@ class Registry(Sources):
         with forks.SWITCHING:
             if scope not in self._interests:
                 interest = Interest(scope, self)
-                interest.changed()
+                for entry in (*self._pairs.values(), *self._local.values()):
+                    interest.put(entry)
                 self._interests[scope] = interest
             return self._interests[scope]
 

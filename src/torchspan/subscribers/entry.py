@@ -87,7 +87,7 @@ class Entry:
         handle: Unique in the process, never reused.
         guarded: The callback as the guard knows it.
         callback: The pair, and what it runs for.
-        probability: The one that holds: a thread-local callback is not sampled.
+        is_local: Whether it is thread-local. Such a callback is not sampled.
         is_on: Whether it starts for events.
         is_removed: Whether it will never start again.
     """
@@ -95,13 +95,15 @@ class Entry:
     handle: int
     guarded: UserCallback
     callback: RecordFunctionCallback
-    probability: float = 1.0
+    is_local: bool = False
     is_on: bool = True
     is_removed: bool = False
+    probability: float = field(init=False)
     is_sampled: bool = field(init=False)
     """Whether its probability decides."""
 
     def __post_init__(self) -> None:
+        self.probability = 1.0 if self.is_local else float(self.callback.sampling_prob)
         self.is_sampled = self.probability < 1 and self.callback.should_run is None
 
     @property

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -85,7 +86,7 @@ class Interest(Gate):
     observers: the official observers of the scope that have callbacks.
     """
 
-    __slots__ = ("_registry", "_watchers", "observers", "roster", "scope")
+    __slots__ = ("_entries", "_registry", "_watchers", "observers", "roster", "scope")
 
     def __init__(self, scope: Scope, registry: Registry) -> None:
         super().__init__()
@@ -93,6 +94,7 @@ class Interest(Gate):
         self.observers: tuple[Listener, ...] = ()
         self.roster = _NO_ROSTER
         self._registry = registry
+        self._entries: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, watcher: Callable[[], None]) -> Undo:
@@ -107,11 +109,20 @@ class Interest(Gate):
         return undo
 
     # --- changes, made by the registry under its lock -----------------------------------------------------------
+    # --- changes, made by the registry under its lock -----------------------------------------------------------
+    def put(self, entry: Entry) -> None:
+        """Record the current state of a callback."""
+        if entry.may_run and entry.selects(self.scope):
+            self._entries[entry.handle] = entry
+        else:
+            self._entries.pop(entry.handle, None)
+        self.changed()
+
     def changed(self) -> None:
         """Draw up the roster again at the next event, if any callback is left."""
         was_wanted = self.countdown is not None
         self.roster = _NO_ROSTER  # what has been removed is not kept
-        self.set(self._has_others() or any(self._pairs()))
+        self.set(self._is_asked() or bool(self._entries))
         if was_wanted != (self.countdown is not None):
             for watcher in list(self._watchers):
                 watcher()
@@ -119,20 +130,11 @@ class Interest(Gate):
     def redraw(self) -> None:
         """Draw up the roster if it is out of date."""
         if self.countdown is not None and self.countdown is not self.roster.countdown:
-            self.roster = Roster.of(self._pairs(), may_skip=not self._has_others())
+            entries = list(self._entries.values())
+            pairs = [entry for entry in entries if not entry.is_local]
+            self.roster = Roster.of(pairs, may_skip=not self._is_asked() and len(pairs) == len(entries))
             self.countdown = self.roster.countdown
 
-    def _pairs(self) -> Iterable[Entry]:
-        """The callbacks of the process that may run."""
-        return (entry for entry in list(self._registry.pairs.values()) if entry.may_run and entry.selects(self.scope))
-
-    def _has_others(self) -> bool:
-        """Whether each event has to be examined, whatever the pairs are.
-
-        It may be the root of a tree. Events of phases request that themselves.
-        """
-        may_be_root = self._registry.has_trees and isinstance(self.scope, RecordScope)
-        of_contexts = list(self._registry.of_contexts.values())
-        return bool(
-            self.observers or may_be_root or any(entry.is_on and entry.selects(self.scope) for entry in of_contexts)
-        )
+    def _is_asked(self) -> bool:
+        """Whether each event has to be examined without a callback, too. It may be the root of a tree; phases request that themselves."""
+        return bool(self.observers) or (self._registry.has_trees and isinstance(self.scope, RecordScope))
