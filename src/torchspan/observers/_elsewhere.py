@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 
 class Observation(Removable):
-    """A function that `observe_function` observes. Call `remove` to stop, or use this object in a `with` statement."""
+    """A function that `observe_function` observes. Call `remove` to stop, or use this object in a `with` statement.
+
+    Args:
+        observed: The observed form of the function. None in code that Dynamo traces.
+        patches: The names that it is bound to. None in code that Dynamo traces.
+    """
 
     def __init__(self, observed: Any, patches: Patches | None) -> None:
         self._observed = observed

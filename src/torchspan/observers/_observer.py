@@ -223,7 +223,12 @@ class PartObserver(Observer[C]):
 
 
 class Registration(Removable):
-    """A callback that `Observer.add` registered. Call `remove` to remove it, or use this object in a `with` statement."""
+    """A callback that `Observer.add` registered. Call `remove` to remove it, or use this object in a `with` statement.
+
+    Args:
+        observer: The observer.
+        added: The callback as the observer has it. None in code that Dynamo traces.
+    """
 
     __slots__ = ("_added", "_observer")
 
