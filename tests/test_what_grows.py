@@ -10,6 +10,7 @@ import pytest
 from support.ports import make_ports
 from torchspan import phase
 from torchspan._base import reading
+from torchspan._base.by_identity import ByIdentity
 from torchspan._base.patching import Patches
 from torchspan._base.scratch import Scratch
 from torchspan._context import span_ends
@@ -18,7 +19,7 @@ from torchspan.adapters import Provenance
 from torchspan.adapters.log_lines import CLASSES_LIMIT, LoggerFollower
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.adapters.observed_functions import NAMES_LIMIT, POINTS_LIMIT, Observations
-from torchspan.engine import Engine, FreshObjects, Observed, RateLimits
+from torchspan.engine import Engine, Observed, RateLimits
 from torchspan.engine.rate_limits import REMEMBERED
 from torchspan.probes import Call
 from torchspan.probes.describe import conversion, refusal
@@ -96,10 +97,10 @@ def test_rate_limits_of_objects_that_are_gone_and_of_traces():
 
 
 def test_fresh_objects_without_weak_references():
-    fresh, things = FreshObjects(), [Slotted() for _ in range(NUMBER)]
+    fresh, things = ByIdentity(), [Slotted() for _ in range(NUMBER)]
     for each in things:
-        fresh.add(each)
-    assert len(fresh.waiting) == 0
+        fresh[each] = True
+    assert len(fresh) == 0
 
 
 def test_objects_that_have_an_origin_and_are_gone():
@@ -117,7 +118,7 @@ def test_objects_that_have_an_origin_and_are_gone():
         provenance._networks,
         provenance.ids._ids,
         provenance.ids._stale,
-        provenance.fresh.waiting,
+        provenance.fresh,
     )
     assert [len(each) for each in held] == [0] * 5
 

@@ -18,17 +18,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
-from typing import Any
 
 from torchspan import _dynamo_safety
 from torchspan._base import reading
 from torchspan._base.errors import UserCallback
 from torchspan.subscribers import sampling
-from torchspan.subscribers.callback_registry import REGISTRY, probability
-from torchspan.subscribers.checks import check_bool, check_callable, check_handle, check_integer, checked_scopes
-from torchspan.subscribers.entry import Entry, Removable
+from torchspan.subscribers.callback_registry import REGISTRY
+from torchspan.subscribers.checks import check_handle, check_integer
+from torchspan.subscribers.entry import Entry, RecordFunctionCallback, Removable
 from torchspan.subscribers.local_state import (
     DisableRecordFunctionGuard,
     RecordFunctionGuard,
@@ -42,7 +39,7 @@ from torchspan.subscribers.local_state import (
 from torchspan.subscribers.ranges import RecordedRange, record_function
 from torchspan.subscribers.record_function import RecordFunction, current_thread_id
 from torchspan.subscribers.sampling import SamplingMode
-from torchspan.subscribers.scope import RecordScope, Scope
+from torchspan.subscribers.scope import RecordScope
 
 __all__ = [
     "INVALID_CALLBACK_HANDLE",
@@ -97,53 +94,6 @@ INVALID_CALLBACK_HANDLE = CallbackHandle(0)
 """The handle of no callback. Every function that takes a handle does nothing with it."""
 
 
-def _nothing(_record: RecordFunction, _context: Any) -> None:
-    """The end of a callback that has none."""
-
-
-@dataclass(frozen=True)
-class RecordFunctionCallback:
-    """A start and an end that run as a pair and are sampled together.
-
-    Args:
-        start: Called before the work with the `RecordFunction`. Its return value is the observer context.
-        end: Called after the work with the same `RecordFunction` and the observer context.
-        needs_inputs: Gather the inputs for `start`.
-        needs_outputs: Gather the outputs for `end`.
-        needs_ids: Give each `RecordFunction` a unique `handle`.
-        sampling_prob: The probability, 0 to 1, that the pair runs for an event.
-        scopes: Which events the pair runs for: a collection of `RecordScope` and phases. Empty: all of them.
-        should_run: Called without arguments at each event; decides in place of `sampling_prob` whether the pair runs.
-        sampling_mode: Where `sampling_prob` is applied: at each event, as in PyTorch, or where a tree of events starts.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: `sampling_prob` is not in 0 to 1.
-    """
-
-    start: Callable[[RecordFunction], Any]
-    end: Callable[[RecordFunction, Any], Any] | None = None
-    needs_inputs: bool = False
-    needs_outputs: bool = False
-    needs_ids: bool = False
-    sampling_prob: float = 1.0
-    scopes: Collection[Scope] = field(default=frozenset())
-    should_run: Callable[[], Any] | None = None
-    sampling_mode: SamplingMode = SamplingMode.PER_EVENT
-
-    def __post_init__(self) -> None:
-        check_callable("start", self.start)
-        check_callable("end", self.end, optional=True)
-        check_callable("should_run", self.should_run, optional=True)
-        for name in ("needs_inputs", "needs_outputs", "needs_ids"):
-            check_bool(name, getattr(self, name))
-        probability(self.sampling_prob)
-        object.__setattr__(self, "scopes", checked_scopes(self.scopes))
-        if not isinstance(self.sampling_mode, SamplingMode):
-            modes = ", ".join(str(mode) for mode in SamplingMode)
-            raise TypeError(f"sampling_mode must be a SamplingMode ({modes}), not {self.sampling_mode!r}")
-
-
 # --- registration ---------------------------------------------------------------------------------------------
 def add_global_callback(callback: RecordFunctionCallback) -> CallbackHandle:
     """Register a callback for the whole process.
@@ -184,40 +134,17 @@ def _add(callback: RecordFunctionCallback, *, is_local: bool) -> CallbackHandle:
     if not isinstance(callback, RecordFunctionCallback):
         hint = f": write RecordFunctionCallback({getattr(callback, '__name__', '…')})" if callable(callback) else ""
         raise TypeError(f"callback must be a RecordFunctionCallback, not {callback!r}{hint}")
-    scopes: frozenset[Scope] = frozenset(callback.scopes)
-    silent = sorted(REGISTRY.silent(scopes), key=lambda scope: scope.name)
+    silent = sorted(REGISTRY.silent(callback.scopes), key=lambda scope: scope.name)
     if silent:
         names = ", ".join(scope.name for scope in silent)
         REGISTRY.warn(f"A callback was registered on {names}, which nothing fires yet: {REGISTRY.reason(silent)}.")
     if is_local and callback.sampling_prob != 1:
         REGISTRY.warn("A thread-local callback is never sampled: its sampling_prob is not used.")
     handle = CallbackHandle(REGISTRY.new_handle())
-    entry = Entry(
-        handle,
-        UserCallback(f"callback {handle} ({reading.function_name(callback.start)}) of {_named(scopes)}"),
-        callback.start,
-        callback.end or _nothing,
-        scopes,
-        probability=1.0 if is_local else float(callback.sampling_prob),
-        mode=callback.sampling_mode,
-        should_run=callback.should_run,
-        needs_inputs=callback.needs_inputs,
-        needs_outputs=callback.needs_outputs,
-        needs_ids=callback.needs_ids,
-    )
-    (REGISTRY.add_local if is_local else REGISTRY.add)(entry)
+    named = ", ".join(sorted(scope.name for scope in callback.scopes)) or "all scopes"
+    guarded = UserCallback(f"callback {handle} ({reading.function_name(callback.start)}) of {named}")
+    REGISTRY.add(Entry(handle, guarded, callback, is_local))
     return handle
-
-
-_SCOPES_NAMED = 3
-"""How many scopes of a callback the log names."""
-
-
-def _named(scopes: frozenset[Scope]) -> str:
-    names = sorted(scope.name for scope in scopes)
-    others = len(names) - _SCOPES_NAMED
-    more = f" and {others} more" if others > 0 else ""
-    return ", ".join(names[:_SCOPES_NAMED]) + more if names else "all scopes"
 
 
 def remove_callback(handle: int) -> None:

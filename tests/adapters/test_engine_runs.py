@@ -24,7 +24,7 @@ from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine, Listener, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.callback_registry import REGISTRY, Registry
-from torchspan.subscribers.entry import Entry
+from torchspan.subscribers.entry import Entry, RecordFunctionCallback
 from torchspan.writer import SpanParents
 
 FOLDED = "torch_tensorrt.execute.folded.count"
@@ -524,7 +524,7 @@ def firsts(runs):
 def test_the_first_run_of_an_engine_is_recorded_where_another_ran_unrecorded(hooked):
     runs, one, other = hooked(), TrtEngine(), TrtEngine()
     runs.run([], one)
-    runs.provenance.fresh.add(other)
+    runs.provenance.fresh[other] = True
     for each in (one, other, one, other):
         runs.run([], each)
     assert firsts(runs) == [True]
@@ -535,7 +535,7 @@ def test_an_engine_that_is_made_again_while_its_runs_are_counted_has_a_first_run
     with tracer.start_as_current_span("request"):
         for _ in range(50):
             runs.run([], trt_engine)
-        runs.provenance.fresh.add(trt_engine)
+        runs.provenance.fresh[trt_engine] = True
         for _ in range(50):
             runs.run([], trt_engine)
     (request,) = exporter.get_finished_spans()
@@ -546,7 +546,7 @@ def test_an_engine_that_is_made_again_while_its_runs_are_counted_has_a_first_run
 def test_while_an_engine_waits_for_its_first_run_others_run_without_a_decision(hooked, exporter, tracer):
     sampling = CountingSampling(RateLimits())
     runs, trt_engine, waits = hooked(sampling=sampling), TrtEngine(), TrtEngine()
-    runs.provenance.fresh.add(waits)
+    runs.provenance.fresh[waits] = True
     for _ in range(50):
         runs.run([], trt_engine)
     assert sampling.decisions == 1
@@ -578,7 +578,7 @@ def test_suppressed_runs_leave_no_event_no_count_and_no_duration_and_use_up_no_l
 
 def test_a_suppressed_first_run_is_still_to_come(hooked):
     runs, trt_engine = hooked(), TrtEngine()
-    runs.provenance.fresh.add(trt_engine)
+    runs.provenance.fresh[trt_engine] = True
     with suppress_instrumentation():
         runs.run([], trt_engine)
     assert runs.events == []
@@ -590,7 +590,7 @@ def test_a_suppressed_first_run_is_still_to_come_after_suppressed_runs_of_anothe
     runs, one, other = hooked(), TrtEngine(), TrtEngine()
     with suppress_instrumentation():
         runs.run([], one)
-        runs.provenance.fresh.add(other)
+        runs.provenance.fresh[other] = True
         runs.run([], other)
         runs.run([], one)
     assert runs.events == []
@@ -909,7 +909,7 @@ def test_innermost_listeners_are_opened_inside_the_users_callbacks_and_left_firs
     starts = lambda _record: seen.append("user's begins")
     ends = lambda _record, _context: seen.append("user's ends")
     registry = runs.engine.registry
-    registry.add(Entry(registry.new_handle(), UserCallback("user's"), starts, ends, frozenset()))
+    registry.add(Entry(registry.new_handle(), UserCallback("user's"), RecordFunctionCallback(starts, ends)))
     with tracer.start_as_current_span("request"), pytest.raises(ValueError):
         runs.run([], TrtEngine())
     starts = ["two begins", "user's begins", "one begins"]

@@ -109,7 +109,7 @@ class TimedRuns:
     def run(self, seconds=0.0, inputs=(), work=None):
         """A run that queues work of this length; the first of its engine, so that it is an event. Returns the result."""
         engine = TrtEngine(work or (lambda: self.gpu.launch(seconds)))
-        self._fresh.add(engine)
+        self._fresh[engine] = True
         return self._run(list(inputs), engine)
 
     def wait(self, number):

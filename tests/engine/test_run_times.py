@@ -6,8 +6,8 @@ import pytest
 
 from torchspan import phase
 from torchspan._base.errors import Guard
-from torchspan.engine import Engine, RunTimes
-from torchspan.engine.run_times import HELD
+from torchspan.engine import Engine
+from torchspan.engine.run_times import HELD, RunTimes
 
 
 @pytest.fixture

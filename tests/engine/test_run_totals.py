@@ -5,8 +5,8 @@ import pytest
 
 from torchspan import phase
 from torchspan._base.errors import Guard
-from torchspan.engine import Engine, RunTimes, RunTotals
-from torchspan.engine.run_times import TOTALLED
+from torchspan.engine import Engine, RunTotals
+from torchspan.engine.run_times import TOTALLED, RunTimes
 
 
 @pytest.fixture

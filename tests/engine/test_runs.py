@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-import gc
 import math
 
 import pytest
 
 from torchspan import phase
+from torchspan._base.by_identity import ByIdentity
 from torchspan.engine import (
     BegunCall,
     Decision,
     Decisions,
     Engine,
-    FreshObjects,
     LimitedCalls,
     RateLimits,
     RunSampling,
@@ -29,24 +28,6 @@ class Request:
     """Stands for a recording span."""
 
     trace = "trace"
-
-
-# --- first runs ---------------------------------------------------------------------------------------------------
-
-
-def test_the_first_run_of_an_object_since_it_was_made_is_known():
-    fresh, one, other = FreshObjects(), Thing(), Thing()
-    fresh.add(one)
-    assert [fresh.take(one), fresh.take(one), fresh.take(other)] == [True, False, False]
-    assert not fresh.waiting
-
-
-def test_an_object_that_never_runs_is_forgotten():
-    fresh, thing = FreshObjects(), Thing()
-    fresh.add(thing)
-    del thing
-    gc.collect()
-    assert not fresh.waiting
 
 
 # --- rate limits --------------------------------------------------------------------------------------------------
@@ -123,18 +104,18 @@ def decisions(around, policy=None, fresh=None):
 
 @pytest.mark.parametrize("around", [Surroundings.OUTSIDE, Surroundings.UNRECORDED, Parent()])
 def test_the_first_run_is_recorded_wherever_it_is_and_beyond_all_limits(clock, around):
-    fresh, thing = FreshObjects(), Thing()
+    fresh, thing = ByIdentity(), Thing()
     decided = decisions(around, fresh=fresh)
     for _ in range(60):
         decided.decide(thing)
-    fresh.add(thing)
+    fresh[thing] = True
     assert decided.decide(thing) == Decision(Verdict.RECORD, pick=FOR_ITSELF, is_first=True)
     assert decided.decide(thing).is_first is False
 
 
 def test_a_suppressed_first_run_is_still_to_come():
-    fresh, thing = FreshObjects(), Thing()
-    fresh.add(thing)
+    fresh, thing = ByIdentity(), Thing()
+    fresh[thing] = True
     assert decisions(Surroundings.SUPPRESSED, fresh=fresh).decide(thing) == Decision(Verdict.SUPPRESS)
     assert decisions(Surroundings.OUTSIDE, fresh=fresh).decide(thing).is_first is True
 

@@ -111,7 +111,7 @@ def runs(tries):
         return inputs
 
     def make(factory, function):
-        made = factory.provenance.fresh.add
+        made = functools.partial(factory.provenance.made_runner, origin=None)
         state["make"] = functools.partial(factory.engine.guard.call, "noting an engine", made)
         ports = make_ports(parents=SpanParents())
         return wrap_run(factory, ports, OPERATOR.target, OPERATOR.action, function)

@@ -200,7 +200,7 @@ def test_times_of_children_lie_inside_their_parents_and_siblings_do_not_overlap(
     assert_times_nest(spans)
 
 
-@pytest.mark.parametrize("place", ["torchspan.engine.FreshObjects.take", "torchspan.engine.RunTally.add"])
+@pytest.mark.parametrize("place", ["torchspan.engine.Decisions.decide", "torchspan.engine.RunTally.add"])
 def test_a_failure_of_torchspan_alongside_a_run_is_logged_and_the_run_is_the_users(
     instrument, tracer, monkeypatch, caplog, place
 ):

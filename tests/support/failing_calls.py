@@ -74,7 +74,7 @@ ABOVE_THE_GUARDS = SWALLOWED | {
     "batching": ("batch.__init__", "_checked", "batch.__enter__", "batch.__exit__"),
     "subscribers.function_wrappers": (
         "_before.recorded", "_of_function.recorded", "_of_function.observe", "_of_coroutine.recorded", "_of_generator.recorded",
-        "_of_async_generator.recorded", "_resumed", "_ended", "_InBody.__init__", "_InBody.__enter__", "_InBody.__exit__",
+        "_of_async_generator.recorded", "_begun", "_InBody.__init__", "_InBody.__enter__", "_InBody.__exit__",
         "_Steps.__init__", "_Steps.__iter__", "_Steps.__next__", "_Steps.send", "_Steps.throw", "_Steps.close",
         "_Ending.__init__", "_Ending.__enter__", "_Ending.__exit__", "_AsyncSteps.__init__", "_AsyncSteps.advance",
         "_AsyncSteps.send", "_AsyncSteps.throw",

@@ -388,7 +388,7 @@ def test_no_longer_ready_is_no_longer_marked(bridge, metrics, exporter, ready):
 def test_each_run_is_counted_once_whatever_happens_to_it(bridge, metrics, exporter, tracer):
     called = []
     operator, trt_engine = bridge.operator(lambda tensors, _engine: called.append(tensors)), TrtEngine()
-    bridge.provenance.fresh.add(trt_engine)
+    bridge.provenance.fresh[trt_engine] = True
     operator([], trt_engine)  # the first: a span
     for _ in range(5):
         operator([], trt_engine)  # no callback is registered
@@ -404,7 +404,7 @@ def test_each_run_is_counted_once_whatever_happens_to_it(bridge, metrics, export
 
 def test_a_run_that_is_a_span_has_the_spans_duration(bridge, metrics, exporter):
     operator, trt_engine = bridge.operator(lambda _tensors, _engine: None), TrtEngine()
-    bridge.provenance.fresh.add(trt_engine)
+    bridge.provenance.fresh[trt_engine] = True
     operator([], trt_engine)
     (span,) = exporter.get_finished_spans()
     assert metrics.sums("torch_tensorrt.execute.duration") == {(): (span.end_time - span.start_time) / 1e9}

@@ -25,7 +25,7 @@ made, as a state. The next run in that context does what the state says:
 | each | `CLOSED` | the engine of events stops |
 
 A run that is an event leaves no state. Neither does any run while a callback of the user is registered for the phase: each is decided
-about. The first run of an engine is decided about in each state: `FreshObjects` has the engine until then. Only runs of an operator
+about. The first run of an engine is decided about in each state: `Provenance.fresh` has the engine until then. Only runs of an operator
 are measured and counted by a state. For others, the caller or the inputs have to be examined at each run.
 
 A state is replaced as a whole, so threads never read a part of one. What is remembered goes with its context.
@@ -154,7 +154,7 @@ class EngineRuns:
     def _of_function(self, arguments: Arguments) -> Any:
         """Two named parameters, not *args: a call through *args and **kwargs costs more than everything else here."""
         runs, engine, guard, original = self, self._engine, self._guard, self._original
-        context, waiting, place, new = self._context_of, self._fresh.waiting, arguments.engine, self._undecided
+        context, waiting, place, new = self._context_of, self._fresh.held, arguments.engine, self._undecided
         picked = _InState(RunState.UNDECIDED, functools.partial(self.decide, is_picked=True))
 
         def observed_run(first: Any, second: Any) -> Any:

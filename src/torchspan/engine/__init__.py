@@ -17,19 +17,17 @@ from torchspan.engine.event import (
     Steps,
 )
 from torchspan.engine.listener import Listener
-from torchspan.engine.processor_time import ProcessorClock, ProcessorTime
+from torchspan.engine.processor_time import ProcessorClock
 from torchspan.engine.rate_limits import RateLimits
 from torchspan.engine.run_sampling import RunSampling
 from torchspan.engine.run_tally import RunTally
-from torchspan.engine.run_times import RunTimes, RunTotals
+from torchspan.engine.run_times import RunTotals
 from torchspan.engine.runs import (
     FOR_ITSELF,
     BegunCall,
     Decision,
     Decisions,
-    FreshObjects,
     LimitedCalls,
-    Parent,
     ParentProbe,
     Pick,
     RunPolicy,
@@ -54,23 +52,19 @@ __all__ = [
     "Engine",
     "Event",
     "EventStack",
-    "FreshObjects",
     "LimitedCalls",
     "Listener",
     "Observed",
     "ObservedRun",
     "Occurrence",
-    "Parent",
     "ParentProbe",
     "Pick",
     "Placement",
     "ProcessorClock",
-    "ProcessorTime",
     "RateLimits",
     "RunPolicy",
     "RunSampling",
     "RunTally",
-    "RunTimes",
     "RunTotals",
     "Steps",
     "Surroundings",

@@ -160,12 +160,36 @@ class Event:
     open lies inside the event.
     """
 
-    __slots__ = (
-        "additions", "anchor", "attributes", "child_error", "deferral", "end_ns", "error", "follows_sampled", "handle", "innermost", "is_for_users", "is_incomplete",
-        "is_open", "is_sampled", "links", "observed", "occurrences", "opened", "opens_tree", "parent", "phase", "pick", "placement", "processor", "processor_time",
-        "root", "running", "scratch", "start_ns", "steps", "target", "thread_id", "to_leave", "tree",
-        "was_here",
-    )  # fmt: skip
+    # Defaults of the class: setting them all would be most of what an event costs.
+    running: Event | None = None
+    processor_time: ProcessorTime = UNMEASURED
+    """What it took of the processor. Known after its end."""
+    is_open = True
+    is_incomplete = False
+    """Whether torchspan did not see its end. It was closed because the work around it had ended."""
+    end_ns: int | None = None
+    error: BaseException | None = None
+    innermost = True
+    """Whether `error` was raised in this event's own work rather than passed on by a child."""
+    handle: Any = None
+    """Identifies this event outside the process (a span context). The span writer sets it."""
+    is_sampled = False
+    """Whether it has been given an identity of its own outside the process, which records and is sampled. The span writer sets it."""
+    follows_sampled = False
+    """Whether what is around it outside the process is sampled, or nothing is around it and `pick` is not `FOR_ITSELF`: then the
+    sampler itself decided about it. The span writer sets it."""
+    was_here = False
+    """Whether it was current where it was closed. Abandoned work may be closed in any context. Known when listeners leave it."""
+    # What the engine itself keeps:
+    is_for_users = False
+    """Whether only the user's callbacks receive it. For nesting, it does not exist."""
+    tree: Tree | None = None
+    opens_tree = False
+    """Where sampling is decided once for all events inside, and whether this event is the root there."""
+    child_error: int | None = None
+    """The address of the last exception that ended an event inside."""
+    deferral: Deferral | None = None
+    """Completes the event after it has been closed."""
 
     def __init__(
         self,
@@ -173,11 +197,11 @@ class Event:
         target: str | None,
         attributes: Attributes,
         parent: Event | None,
-        placement: Placement = CURRENT,
-        links: tuple[Any, ...] = (),
-        observed: Observed | None = None,
-        at_ns: int | None = None,
-        pick: Any = None,
+        placement: Placement,
+        links: tuple[Any, ...],
+        observed: Observed | None,
+        at_ns: int | None,
+        pick: Any,
     ) -> None:
         self.phase = phase
         self.target = target
@@ -189,10 +213,13 @@ class Event:
         self.parent = parent
         self.placement = placement
         self.root: Event = self if parent is None else parent.root
-        self.running: Event | None = self if parent is None else None
+        if parent is None:
+            self.running = self
         self.thread_id = threading.get_ident()
         self.links = links
         self.observed = observed
+        self.pick: Any = pick
+        """Why it is recorded whatever surrounds it (`torchspan.engine.run_sampling.Pick`). None: its surroundings decide."""
         self.anchor: Anchor = parent.anchor if parent is not None else Anchor()
         now_ns = self.anchor.now_ns()
         earliest_ns = 0 if parent is None else parent.start_ns
@@ -201,41 +228,10 @@ class Event:
         self.processor = ProcessorClock(phase) if is_clocked else None
         """The clocks of the processor at its start. None for frequent work, for work that the thread does not do itself, and for
         work that was opened after its start, unless its source sets them."""
-        self.processor_time: ProcessorTime = UNMEASURED
-        """What it took of the processor. Known after its end."""
-        self.is_open = True
-        self.is_incomplete = False
-        """Whether torchspan did not see its end. It was closed because the work around it had ended."""
-        self.end_ns: int | None = None
-        self.error: BaseException | None = None
-        self.innermost = True
-        """Whether `error` was raised in this event's own work rather than passed on by a child."""
-        self.pick: Any = pick
-        """Why it is recorded whatever surrounds it (`torchspan.engine.run_sampling.Pick`). None: its surroundings decide."""
-        self.handle: Any = None
-        """Identifies this event outside the process (a span context). The span writer sets it."""
-        self.is_sampled = False
-        """Whether it has been given an identity of its own outside the process, which records and is sampled. The span writer sets
-        it."""
-        self.follows_sampled = False
-        """Whether what is around it outside the process is sampled, or nothing is around it and `pick` is not `FOR_ITSELF`: then the
-        sampler itself decided about it. The span writer sets it."""
-        self.was_here = False
-        """Whether it was current where it was closed. Abandoned work may be closed in any context. Known when listeners leave it."""
-        # What the engine itself keeps:
         self.opened: list[tuple[Listener, Any]] = []
         """The listeners whose `open` has returned, each with its token."""
         self.to_leave: list[tuple[Listener, Any]] = []
         """Those of them that have a `leave`."""
-        self.is_for_users = False
-        """Whether only the user's callbacks receive it. For nesting, it does not exist."""
-        self.tree: Tree | None = None
-        self.opens_tree = False
-        """Where sampling is decided once for all events inside, and whether this event is the root there."""
-        self.child_error: int | None = None
-        """The address of the last exception that ended an event inside."""
-        self.deferral: Deferral | None = None
-        """Completes the event after it has been closed."""
 
     @property
     def name(self) -> str:

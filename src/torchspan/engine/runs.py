@@ -134,7 +134,7 @@ class Decisions:
     """
 
     def __init__(
-        self, parents: ParentProbe, policy: RunPolicy, phase: Phase, fresh: FreshObjects | None = None
+        self, parents: ParentProbe, policy: RunPolicy, phase: Phase, fresh: ByIdentity[bool] | None = None
     ) -> None:
         self._parents = parents
         self._policy = policy
@@ -150,7 +150,7 @@ class Decisions:
         around = self._parents.look(self._parents.context())
         if around is Surroundings.SUPPRESSED:
             return Decision(Verdict.SUPPRESS)
-        if self._fresh is not None and self._fresh.take(runner):
+        if self._fresh is not None and self._fresh.pop(runner):
             return Decision(Verdict.RECORD, pick=FOR_ITSELF, is_first=True)
         decision = self._policy.decide(runner, around, is_picked=is_picked)
         if decision.verdict is not Verdict.COUNT or isinstance(around, Surroundings):
@@ -194,22 +194,3 @@ class BegunCall(NamedTuple):
             self.tally.sum_up()
         if self.event is not None:
             engine.close(self.event, error, result)
-
-
-class FreshObjects:
-    """Objects that have not run since they were made. It keeps none of them alive.
-
-    waiting: the objects by address. It is mostly empty, and a hot path only tests whether it is.
-    """
-
-    def __init__(self) -> None:
-        self._objects: ByIdentity[bool] = ByIdentity()
-        self.waiting = self._objects.held
-
-    def add(self, runner: Any) -> None:
-        """`runner` has just been made. Its next run is its first. An object without weak references is not remembered."""
-        self._objects[runner] = True
-
-    def take(self, runner: Any) -> bool:
-        """Whether this is the first run of `runner` since it was made. The next call returns False."""
-        return self._objects.pop(runner) is not None

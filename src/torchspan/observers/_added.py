@@ -7,7 +7,7 @@ import functools
 import itertools
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -50,36 +50,30 @@ class _Token:
     A context may live as long as the process, so it keeps alive neither callbacks nor their observers.
     """
 
-    __slots__ = ("__weakref__", "added", "key")
+    __slots__ = ("__weakref__", "_added")
 
-    def __init__(self, key: int, added: Added) -> None:
-        self.key = key
-        self.added = weakref.ref(added)
+    def __init__(self, added: Added) -> None:
+        self._added = weakref.ref(added)
+
+    def added(self) -> Added | None:
+        """The callback; None once it has been removed, or its observer is gone."""
+        added = self._added()
+        return added if added is not None and added.is_on else None
 
 
 def _no_token() -> None:
     """No context has it."""
 
 
-class _Lease:
-    """A context variable for as long as one observer needs it.
+_HERE: ContextVar[Mapping[int, tuple[_Token, ...]]] = ContextVar("torchspan_observers", default={})  # noqa: B039 - never changed
+"""What the current context has of each observer, by its key. One variable for all: contexts keep their variables forever."""
 
-    Contexts keep their variables forever, so variables are used again. What a context still has of an earlier observer has
-    another key, and is dropped at the next addition there.
-    """
 
-    __slots__ = ("variable",)
-
-    _free: list[ContextVar[tuple[_Token, ...]]] = []  # noqa: RUF012 - one list for the process
-
-    def __init__(self) -> None:
-        try:
-            self.variable = self._free.pop()
-        except IndexError:
-            self.variable = ContextVar("torchspan_observers", default=())
-
-    def __del__(self) -> None:
-        self._free.append(self.variable)
+def _hold(key: int, *more: _Token) -> None:
+    """Have the current context hold what is left of all observers, and `more` of one."""
+    left = {other: [token for token in tokens if token.added() is not None] for other, tokens in _HERE.get().items()}
+    left.setdefault(key, []).extend(more)
+    _HERE.set({other: tuple(tokens) for other, tokens in left.items() if tokens})
 
 
 class AddedCallbacks:
@@ -89,14 +83,13 @@ class AddedCallbacks:
     gate: open while there is a callback, here or elsewhere.
     """
 
-    __slots__ = ("_key", "_lease", "_of_contexts", "_of_process", "gate")
+    __slots__ = ("_key", "_of_contexts", "_of_process", "gate")
 
     def __init__(self) -> None:
         self.gate = Gate()
         self._of_process: tuple[Added, ...] = ()
         self._of_contexts: weakref.WeakKeyDictionary[_Token, Added] = weakref.WeakKeyDictionary()
         self._key = next(_keys)
-        self._lease: _Lease | None = None
 
     def exist(self) -> bool:
         """Whether there are callbacks, here or in another context."""
@@ -104,16 +97,9 @@ class AddedCallbacks:
 
     def here(self) -> list[Added]:
         """The callbacks of the process and of the current context, in the order in which they were added."""
-        lease = self._lease
-        if lease is None:
-            return list(self._of_process)
-        added_here = list(self._of_process)
-        for token in lease.variable.get():
-            added = token.added() if token.key == self._key else None
-            if added is not None and added.is_on:
-                added_here.append(added)
-        if self._of_process:
-            added_here.sort(key=lambda observer: observer.number)
+        of_context = [token.added() for token in _HERE.get().get(self._key, ())]
+        added_here = [*self._of_process, *(added for added in of_context if added is not None)]
+        added_here.sort(key=lambda added: added.number)
         return added_here
 
     def add_to_process(self, added: Added) -> None:
@@ -122,12 +108,10 @@ class AddedCallbacks:
 
     def add_to_context(self, added: Added) -> None:
         """Add a callback that is called in this context, and in copies that are made of it later."""
-        if self._lease is None:
-            self._lease = _Lease()
-        token = _Token(self._key, added)
+        token = _Token(added)
         self._of_contexts[token] = added
         added.token = weakref.ref(token)
-        self._hold(token)
+        _hold(self._key, token)
 
     def remove(self, added: Added) -> None:
         """Remove a callback, also from copies of its context."""
@@ -137,11 +121,4 @@ class AddedCallbacks:
             self._of_process = tuple(other for other in self._of_process if other is not added)
         else:
             self._of_contexts.pop(token, None)
-            self._hold()
-
-    def _hold(self, *more: _Token) -> None:
-        """Have the current context hold what is left, and `more`."""
-        if self._lease is not None:
-            of_key = (local for local in self._lease.variable.get() if local.key == self._key)
-            left = [local for local in of_key if (added := local.added()) is not None and added.is_on]
-            self._lease.variable.set((*left, *more))
+            _hold(self._key)

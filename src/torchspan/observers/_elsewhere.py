@@ -22,32 +22,28 @@ if TYPE_CHECKING:
 
 
 class Observation(Removable):
-    """A function that `observe_function` observes. Call `remove` to stop, or use this object in a `with` statement."""
+    """A function that `observe_function` observes. Call `remove` to stop, or use this object in a `with` statement.
 
-    @property
-    def observers(self) -> CallableObservers:
-        """The pair that fires before and after each call."""
-        raise NotImplementedError
+    Args:
+        observed: The observed form of the function. None in code that Dynamo traces.
+        patches: The names that it is bound to. None in code that Dynamo traces.
+    """
 
-    def remove(self) -> None:
-        """Restore the function wherever the observed one is bound. Other references to it call the function unobserved.
-
-        A second call does nothing.
-        """
-        raise NotImplementedError
-
-
-class _Observed(Observation):
     def __init__(self, observed: Any, patches: Patches | None) -> None:
         self._observed = observed
         self._patches = patches
 
     @property
     def observers(self) -> CallableObservers:
+        """The pair that fires before and after each call."""
         observers: CallableObservers = _NEVER_FIRED if self._observed is None else self._observed.observers
         return observers
 
     def remove(self) -> None:
+        """Restore the function wherever the observed one is bound. Other references to it call the function unobserved.
+
+        A second call does nothing.
+        """
         if self._patches is None or _dynamo_safety.is_tracing():
             return
         with REGISTRY.changing():
@@ -60,7 +56,7 @@ class _Observed(Observation):
 _NEVER_FIRED = CallableObservers(pre=Observer("pre"), post=Observer("post"))
 """Returned in code that Dynamo traces, which observes nothing."""
 
-_ACTIVE: weakref.WeakSet[_Observed] = weakref.WeakSet()
+_ACTIVE: weakref.WeakSet[Observation] = weakref.WeakSet()
 """A later one of the same function lies over an earlier one, which may end first."""
 
 
@@ -82,7 +78,7 @@ def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Obser
         AttributeError: The module or the class has no such name.
     """
     if _dynamo_safety.is_tracing():
-        return _Observed(None, None)
+        return Observation(None, None)
     from torchspan._base.patching import Patches, in_use
 
     if not isinstance(target, str):
@@ -110,7 +106,7 @@ def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Obser
                 patches.replace_attribute(holder, name, make)
         except (TypeError, AttributeError) as error:
             raise TypeError(f"{target} cannot be observed: {error}") from error
-        observation = _Observed(observables[0], patches)
+        observation = Observation(observables[0], patches)
         _ACTIVE.add(observation)
     return observation
 

@@ -116,16 +116,12 @@ class ObservableSite:
         self._is_heard = False
         self.pre: PartObserver[Callable[[ObserveContext], Any]]
         self.post: PartObserver[Callable[[ObserveContext], Any]]
-        self.pre = PartObserver(f"{self.name}.pre", self.changed, policy=policy)
-        self.post = PartObserver(f"{self.name}.post", self.changed, policy=policy)
+        self.pre = PartObserver(f"{self.name}.pre", self._changed, policy=policy)
+        self.post = PartObserver(f"{self.name}.post", self._changed, policy=policy)
         self.observers = CallableObservers(self.pre, self.post)
         RECORDING.add(self)
 
-    def recording_changed(self) -> None:
-        """See `torchspan.subscribers.recording.Recordable`."""
-        self.changed()
-
-    def changed(self) -> None:
+    def _changed(self) -> None:
         """Open the gate while a call is wanted."""
         with REGISTRY.changing():
             self._is_heard = self.pre.is_heard or self.post.is_heard
@@ -134,7 +130,7 @@ class ObservableSite:
     def ended(self) -> None:
         """The function is not observed any more."""
         self.is_observed = False
-        self.changed()
+        self._changed()
 
     def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], resumes: bool = False) -> ObservedCall | None:
         """A call begins; None where no event of it is wanted.

@@ -76,10 +76,6 @@ class Observer(Generic[C]):
         """Follow what is recorded."""
         recording.add(self)
 
-    def recording_changed(self) -> None:
-        """See `torchspan.subscribers.recording.Recordable`."""
-        self._changed()
-
     @staticmethod
     def _is_wanted(callbacks: AddedCallbacks) -> bool:
         return callbacks.exist() or RECORDING.recorder is not None
@@ -105,7 +101,7 @@ class Observer(Generic[C]):
             ValueError: `scope` is neither `context` nor `process`.
         """
         if _dynamo_safety.is_tracing():
-            return _Registered(self, None)
+            return Registration(self, None)
         if not callable(callback):
             raise TypeError(f"callback must be callable, not {callback!r} (for {self!r})")
         is_of_context = checked_scope(self._scope if scope is None else scope) == "context"
@@ -114,7 +110,7 @@ class Observer(Generic[C]):
             callbacks = self._callbacks()
             (callbacks.add_to_context if is_of_context else callbacks.add_to_process)(added)
             self._changed()
-        return _Registered(self, added)
+        return Registration(self, added)
 
     def _remove(self, added: Added) -> None:
         with REGISTRY.changing():
@@ -227,16 +223,13 @@ class PartObserver(Observer[C]):
 
 
 class Registration(Removable):
-    """A callback that `Observer.add` registered. Call `remove` to remove it, or use this object in a `with` statement."""
+    """A callback that `Observer.add` registered. Call `remove` to remove it, or use this object in a `with` statement.
 
-    __slots__ = ()
+    Args:
+        observer: The observer.
+        added: The callback as the observer has it. None in code that Dynamo traces.
+    """
 
-    def remove(self) -> None:
-        """Remove the callback, in every context. A second call does nothing."""
-        raise NotImplementedError
-
-
-class _Registered(Registration):
     __slots__ = ("_added", "_observer")
 
     def __init__(self, observer: Observer[Any], added: Added | None) -> None:
@@ -244,6 +237,7 @@ class _Registered(Registration):
         self._added = None if added is None else weakref.ref(added)
 
     def remove(self) -> None:
+        """Remove the callback, in every context. A second call does nothing."""
         if self._added is None or _dynamo_safety.is_tracing():
             return
         added, self._added = self._added(), None

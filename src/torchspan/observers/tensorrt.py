@@ -8,15 +8,6 @@ from typing import TYPE_CHECKING, NoReturn
 from torchspan.observers._observable import CallableObservers
 from torchspan.observers._official import missing, pairs_of
 
-__all__ = [
-    "build_engine",
-    "build_phase",
-    "create_context",
-    "deserialize_engine",
-    "execute",
-    "parse",
-]
-
 parse: CallableObservers
 """The parsing of an ONNX model into a network by TensorRT's parser."""
 
@@ -36,9 +27,10 @@ execute: CallableObservers
 """One run of an execution context that the program itself uses, as the host sees it: the device may still be working at
 the end."""
 
-globals().update(pairs_of("tensorrt"))
-
 if not TYPE_CHECKING:  # a type checker knows the names
+    _PAIRS = pairs_of("tensorrt")
+    globals().update(_PAIRS)
+    __all__ = list(_PAIRS)
 
     def __getattr__(name: str) -> NoReturn:
         missing(__name__, name)

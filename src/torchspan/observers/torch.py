@@ -8,19 +8,6 @@ from typing import TYPE_CHECKING, NoReturn
 from torchspan.observers._observable import CallableObservers
 from torchspan.observers._official import missing, pairs_of
 
-__all__ = [
-    "compile_backward",
-    "compile_frame",
-    "compile_phase",
-    "compile_wait",
-    "compile_worker",
-    "export",
-    "export_capture",
-    "export_decompose",
-    "export_trace",
-    "run_graph",
-]
-
 compile_frame: CallableObservers
 """One frame that `torch.compile` compiles or gives up on."""
 
@@ -48,9 +35,10 @@ export_trace: CallableObservers
 export_decompose: CallableObservers
 """`ExportedProgram.run_decompositions`, called by the program itself."""
 
-globals().update(pairs_of("torch"))
-
 if not TYPE_CHECKING:  # a type checker knows the names
+    _PAIRS = pairs_of("torch")
+    globals().update(_PAIRS)
+    __all__ = list(_PAIRS)
 
     def __getattr__(name: str) -> NoReturn:
         missing(__name__, name)

@@ -8,26 +8,6 @@ from typing import TYPE_CHECKING, NoReturn
 from torchspan.observers._observable import CallableObservers
 from torchspan.observers._official import missing, pairs_of
 
-__all__ = [
-    "compile",
-    "construct_network",
-    "convert",
-    "convert_to_engine",
-    "decompose",
-    "engine_cache_insert",
-    "engine_cache_lookup",
-    "execute",
-    "load",
-    "lower",
-    "lower_pre_export",
-    "partition",
-    "pass_",
-    "refit",
-    "save",
-    "setup_engine",
-    "trace",
-]
-
 compile: CallableObservers  # noqa: A001 - the name of the phase
 """One compilation by Torch-TensorRT, from the entry point that the user called to the compiled module."""
 
@@ -79,9 +59,10 @@ setup_engine: CallableObservers
 execute: CallableObservers
 """One run of one engine through Torch-TensorRT, as the host sees it: the device may still be working at the end."""
 
-globals().update(pairs_of("torch_tensorrt"))
-
 if not TYPE_CHECKING:  # a type checker knows the names
+    _PAIRS = pairs_of("torch_tensorrt")
+    globals().update(_PAIRS)
+    __all__ = list(_PAIRS)
 
     def __getattr__(name: str) -> NoReturn:
         missing(__name__, name)

@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import itertools
-import math
-import numbers
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -122,18 +120,15 @@ class Registry(Sources):
         return next(self._handles)
 
     def add(self, entry: Entry) -> None:
-        """Register `entry` for events of the whole process."""
+        """Register `entry`: for the whole process, or for the current context and those that it is propagated to."""
         with forks.SWITCHING:
-            self._pairs[entry.handle] = entry
-            self._changed(entry)
-
-    def add_local(self, entry: Entry) -> None:
-        """Register `entry` for events of the current context, and of the contexts that it is propagated to."""
-        with forks.SWITCHING:
-            self._local[entry.handle] = entry
-            tls = local_state.get_record_function_tls()
-            local_state.set_record_function_tls(tls._replace(callbacks=(*tls.callbacks, entry)))
-            local_state.CARRIER.set_registered(True)
+            if entry.is_local:
+                self._local[entry.handle] = entry
+                tls = local_state.get_record_function_tls()
+                local_state.set_record_function_tls(tls._replace(callbacks=(*tls.callbacks, entry)))
+                local_state.CARRIER.set_registered(True)
+            else:
+                self._pairs[entry.handle] = entry
             self._changed(entry)
 
     def find(self, handle: int) -> Entry | None:
@@ -189,20 +184,15 @@ class Registry(Sources):
 
     def _changed(self, entry: Entry) -> None:
         """Inform the interests that `entry` can concern."""
-        is_local = entry.handle in self._local
-        for interest in self._concerned(entry):
-            (interest.put_local if is_local else interest.put)(entry)
+        had_trees = self.has_trees
         if entry.asks_the_root:
             (self._asking_roots.add if entry.is_on else self._asking_roots.discard)(entry.handle)
-        if self.has_trees != bool(self._asking_roots):
             self.has_trees = bool(self._asking_roots)
-            for interest in list(self._interests.values()):
-                interest.want_roots(self.has_trees)
-
-    def _concerned(self, entry: Entry) -> Iterable[Interest]:
-        if not entry.scopes:
-            return list(self._interests.values())
-        return [self._interests[scope] for scope in entry.scopes if scope in self._interests]
+        for scope, interest in list(self._interests.items()):
+            if entry.selects(scope):
+                interest.put(entry)
+            elif had_trees != self.has_trees:
+                interest.changed()
 
     # --- what happens -----------------------------------------------------------------------------------------
     def interest(self, scope: Scope) -> Interest:
@@ -212,12 +202,9 @@ class Registry(Sources):
     def _new_interest(self, scope: Scope) -> Interest:
         with forks.SWITCHING:
             if scope not in self._interests:
-                interest = Interest(scope)
-                for entry in self._pairs.values():
+                interest = Interest(scope, self)
+                for entry in (*self._pairs.values(), *self._local.values()):
                     interest.put(entry)
-                for entry in list(self._local.values()):
-                    interest.put_local(entry)
-                interest.want_roots(self.has_trees)
                 self._interests[scope] = interest
             return self._interests[scope]
 
@@ -279,19 +266,11 @@ class Registry(Sources):
 
 def _runs(entry: Entry, tree: Tree | None, countdown: Countdown) -> bool:
     """Whether an entry runs for an event that is not sampled event by event."""
-    if entry.should_run is not None:
-        answer = entry.guarded.call(entry.should_run)
+    should_run = entry.callback.should_run
+    if should_run is not None:
+        answer = entry.guarded.call(should_run)
         return answer is not FAILED and entry.guarded.call(bool, answer) is True  # a tensor may have no truth value
     return not entry.is_sampled or (tree is not None and tree.includes(entry, countdown))
-
-
-def probability(value: float) -> float:
-    """`value` as a probability. Raises TypeError if it is not a number, ValueError if it is not in 0 to 1."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"sampling_prob must be a number from 0 to 1, not {value!r}")
-    if math.isnan(value) or not 0 <= value <= 1:
-        raise ValueError(f"Invalid sampling probability: {value!r} is not in [0, 1]")
-    return float(value)
 
 
 REGISTRY = Registry()

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import difflib
+import math
+import numbers
 from collections.abc import Collection
 from types import UnionType
 from typing import Any
@@ -58,6 +60,14 @@ def check_handle(handle: object) -> None:
     if isinstance(handle, bool) or not isinstance(handle, int):
         hint = "; call its remove()" if callable(getattr(handle, "remove", None)) else ""
         raise TypeError(f"handle must be a CallbackHandle, which registering a callback returned, not {handle!r}{hint}")
+
+
+def check_probability(value: float) -> None:
+    """Raises TypeError for a `value` that is not a number, ValueError for one that is not in 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"sampling_prob must be a number from 0 to 1, not {value!r}")
+    if math.isnan(value) or not 0 <= value <= 1:
+        raise ValueError(f"Invalid sampling probability: {value!r} is not in [0, 1]")
 
 
 def check_record_scope(scope: object) -> None:

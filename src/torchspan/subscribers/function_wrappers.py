@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -97,7 +98,7 @@ def _wrapper(function: Any, site: Site, gate: Gate) -> Any:
     if flags & inspect.CO_ITERABLE_COROUTINE:
         of_kind = _of_awaitable_generator
     recording = of_kind(function, site, gate)
-    if not (_FLAGS_ARE_MARKS and flags & flag):
+    if not flags & flag or sys.version_info < (3, 11):  # Python 3.10 makes a generator because of the flag
         return recording
     # What a coroutine or generator calls itself, in warnings too, it has from the function that made it.
     functools.update_wrapper(recording, function, assigned=("__name__", "__qualname__"), updated=())
@@ -119,7 +120,8 @@ def _marked(factory: Callable[..., Any], flag: int) -> Any:
     """`factory`, whose functions have the code flag `flag`.
 
     `inspect` reads that flag. The mark of `inspect` would not do: it exists only for coroutine functions, since Python 3.12, and
-    `functools.wraps` copies it to every wrapper around them as well, `def main(): asyncio.run(…)` included.
+    `functools.wraps` copies it to every wrapper around them as well, `def main(): asyncio.run(…)` included. The code of all wrappers is
+    one object, which Dynamo gets to know when it arrives.
     """
     code = factory.__code__
     constants = (
@@ -132,8 +134,6 @@ def _marked(factory: Callable[..., Any], flag: int) -> Any:
 _before_coroutine = _marked(_before, inspect.CO_COROUTINE)
 _before_generator = _marked(_before, inspect.CO_GENERATOR)
 _before_async_generator = _marked(_before, inspect.CO_ASYNC_GENERATOR)
-_FLAGS_ARE_MARKS = _before_generator(lambda: None, None, Gate())() is None
-"""Whether the interpreter uses the code and ignores the flags. Python 3.10 makes a generator because of the flag."""
 
 
 class _InBody:
@@ -182,43 +182,49 @@ def _of_function(function: Any, site: Site, gate: Gate) -> Any:
     return recorded
 
 
-def _resumed(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The recorded call of a generator; None if it is not recorded."""
-    return PROCESS_GUARD.call(site.beginning, site._begun, args, kwargs, True)
+def _begun(site: Site, gate: Gate, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool) -> Any:
+    """The recorded call of a function whose body is left and entered again; None if it is not recorded."""
+    return None if gate.countdown is None else PROCESS_GUARD.call(site.beginning, site._begun, args, kwargs, resumes)
 
 
-def _ended(site: Site, record: Any, error: BaseException | None = None, result: Any = None) -> None:
-    PROCESS_GUARD.end(site.ending, site._ended, record, error, result)
+class _Ending:
+    """A context manager that ends a recorded call, with what it raises or with its `result`."""
+
+    __slots__ = ("_record", "_site", "result")
+
+    def __init__(self, site: Site, record: Opened | None) -> None:
+        self._site = site
+        self._record = record
+        self.result: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if self._record is not None:
+            PROCESS_GUARD.end(self._site.ending, self._site._ended, self._record, error, self.result)
 
 
 def _of_coroutine(function: Any, site: Site, gate: Gate) -> Any:
     async def recorded(*args: Any, **kwargs: Any) -> Any:
-        record = None if gate.countdown is None else PROCESS_GUARD.call(site.beginning, site._begun, args, kwargs)
+        record = _begun(site, gate, args, kwargs, resumes=False)
         if record is None:
             return await function(*args, **kwargs)
-        try:
-            result = await function(*args, **kwargs)
-        except BaseException as error:
-            _ended(site, record, error)
-            raise
-        _ended(site, record, None, result)
-        return result
+        with _Ending(site, record) as ending:
+            ending.result = await function(*args, **kwargs)
+        return ending.result
 
     return recorded
 
 
 def _of_generator(function: Any, site: Site, gate: Gate) -> Any:
     def recorded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        record = None if gate.countdown is None else _resumed(site, args, kwargs)
+        record = _begun(site, gate, args, kwargs, resumes=True)
         if record is None:
             return (yield from function(*args, **kwargs))
-        try:
-            result = yield from _Steps(function(*args, **kwargs), record)
-        except BaseException as error:
-            _ended(site, record, error)
-            raise
-        _ended(site, record, None, result)
-        return result
+        with _Ending(site, record) as ending:
+            ending.result = yield from _Steps(function(*args, **kwargs), record)
+        return ending.result
 
     return recorded
 
@@ -259,7 +265,7 @@ class _Steps:
 
 def _of_async_generator(function: Any, site: Site, gate: Gate) -> Any:
     async def recorded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        record = None if gate.countdown is None else _resumed(site, args, kwargs)
+        record = _begun(site, gate, args, kwargs, resumes=True)
         steps = _AsyncSteps(function(*args, **kwargs), record)
         with _Ending(site, record):
             while await steps.advance():
@@ -269,23 +275,6 @@ def _of_async_generator(function: Any, site: Site, gate: Gate) -> Any:
                     await steps.throw(error)
 
     return recorded
-
-
-class _Ending:
-    """A context manager that ends a recorded call with what it raises."""
-
-    __slots__ = ("_record", "_site")
-
-    def __init__(self, site: Site, record: Opened | None) -> None:
-        self._site = site
-        self._record = record
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        if self._record is not None:
-            _ended(self._site, self._record, error)
 
 
 class _AsyncSteps:

@@ -5,33 +5,20 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchspan.subscribers.entry import Entry
-from torchspan.subscribers.sampling import Countdown, SamplingMode
+from torchspan.subscribers.sampling import Countdown
 from torchspan.subscribers.scope import RecordScope, Scope
 
 if TYPE_CHECKING:
     from torchspan.engine.listener import Listener
+    from torchspan.subscribers.callback_registry import Registry
 
 Undo = Callable[[], None]
 
 
-class Passing(Protocol):
-    """How many events may pass before the source has to find out which callbacks want them."""
-
-    @property
-    def passes(self) -> Iterable[None]:
-        """Yields once for each event that may pass. A hot path takes one item for each event that it lets pass."""
-
-
-class _EachEvent:
-    """Lets no event pass."""
-
-    passes: Iterable[None] = ()
-
-
-EACH_EVENT = _EachEvent()
+EACH_EVENT = Countdown()
 """The countdown of a source whose every event is examined."""
 
 
@@ -45,7 +32,7 @@ class Gate:
     __slots__ = ("__weakref__", "countdown")
 
     def __init__(self) -> None:
-        self.countdown: Passing | None = None
+        self.countdown: Countdown | None = None
 
     def set(self, is_open: bool) -> None:
         """Have every event examined, or none."""
@@ -74,19 +61,15 @@ class Roster(NamedTuple):
         Args:
             may_skip: Nothing else has to be asked at each event.
         """
-        ordered = sorted(entries, key=lambda observer: observer.handle)
-        sampled = [observer for observer in ordered if observer.is_sampled and observer.mode is SamplingMode.PER_EVENT]
-        steady = tuple(
-            observer for observer in ordered if not (observer.is_sampled and observer.mode is SamplingMode.PER_EVENT)
-        )
-        are_plain = not sampled and not any(
-            observer.is_sampled or observer.should_run is not None for observer in steady
-        )
+        ordered = sorted(entries, key=lambda entry: entry.handle)
+        sampled = [entry for entry in ordered if entry.is_sampled and not entry.asks_the_root]
+        steady = tuple(entry for entry in ordered if not entry.is_sampled or entry.asks_the_root)
+        are_plain = not any(entry.is_sampled or entry.callback.should_run is not None for entry in ordered)
         return cls(
             Countdown(sampled, may_skip=may_skip and bool(sampled) and not steady),
             steady,
             steady if are_plain else None,
-            is_per_root=not sampled and all(observer.asks_the_root for observer in steady),
+            is_per_root=not sampled and all(entry.asks_the_root for entry in steady),
         )
 
 
@@ -103,16 +86,15 @@ class Interest(Gate):
     observers: the official observers of the scope that have callbacks.
     """
 
-    __slots__ = ("_is_root_wanted", "_local", "_pairs", "_watchers", "observers", "roster", "scope")
+    __slots__ = ("_entries", "_registry", "_watchers", "observers", "roster", "scope")
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, registry: Registry) -> None:
         super().__init__()
         self.scope = scope
         self.observers: tuple[Listener, ...] = ()
         self.roster = _NO_ROSTER
-        self._pairs: dict[int, Entry] = {}
-        self._local: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
-        self._is_root_wanted = False
+        self._registry = registry
+        self._entries: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, watcher: Callable[[], None]) -> Undo:
@@ -127,32 +109,20 @@ class Interest(Gate):
         return undo
 
     # --- changes, made by the registry under its lock -----------------------------------------------------------
+    # --- changes, made by the registry under its lock -----------------------------------------------------------
     def put(self, entry: Entry) -> None:
-        """Record the current state of a global pair."""
+        """Record the current state of a callback."""
         if entry.may_run and entry.selects(self.scope):
-            self._pairs[entry.handle] = entry
+            self._entries[entry.handle] = entry
         else:
-            self._pairs.pop(entry.handle, None)
-        self.changed()
-
-    def put_local(self, entry: Entry) -> None:
-        """Record the current state of a thread-local pair. Only the work that it belongs to keeps it alive."""
-        if entry.is_on and entry.selects(self.scope):
-            self._local[entry.handle] = entry
-        else:
-            self._local.pop(entry.handle, None)
-        self.changed()
-
-    def want_roots(self, is_wanted: bool) -> None:
-        """Have each event examined that may be the root of a tree. Events of phases request that themselves."""
-        self._is_root_wanted = is_wanted and isinstance(self.scope, RecordScope)
+            self._entries.pop(entry.handle, None)
         self.changed()
 
     def changed(self) -> None:
         """Draw up the roster again at the next event, if any callback is left."""
         was_wanted = self.countdown is not None
         self.roster = _NO_ROSTER  # what has been removed is not kept
-        self.set(self._has_others() or bool(self._pairs))
+        self.set(self._is_asked() or bool(self._entries))
         if was_wanted != (self.countdown is not None):
             for watcher in list(self._watchers):
                 watcher()
@@ -160,9 +130,11 @@ class Interest(Gate):
     def redraw(self) -> None:
         """Draw up the roster if it is out of date."""
         if self.countdown is not None and self.countdown is not self.roster.countdown:
-            self.roster = Roster.of(self._pairs.values(), may_skip=not self._has_others())
+            entries = list(self._entries.values())
+            pairs = [entry for entry in entries if not entry.is_local]
+            self.roster = Roster.of(pairs, may_skip=not self._is_asked() and len(pairs) == len(entries))
             self.countdown = self.roster.countdown
 
-    def _has_others(self) -> bool:
-        """Whether each event has to be examined, whatever the pairs are."""
-        return bool(self._local or self.observers or self._is_root_wanted)
+    def _is_asked(self) -> bool:
+        """Whether each event has to be examined without a callback, too. It may be the root of a tree; phases request that themselves."""
+        return bool(self.observers) or (self._registry.has_trees and isinstance(self.scope, RecordScope))

@@ -83,46 +83,34 @@ class StateCarrier(threads.ContextCarrier):
 
     There are two reasons for that: callbacks are registered for a piece of work, or disabled for one. Work can end without
     enabling them again. So each piece of work that is disabled holds a mark, and the carrier is needed while one exists.
-
-    Args:
-        outside: The default.
-        get, put: Read and set what holds here.
     """
 
-    outside: Any = None
+    outside = RecordFunctionTLS()
 
-    def __init__(
-        self,
-        outside: RecordFunctionTLS,
-        get: Callable[[], RecordFunctionTLS],
-        put: Callable[[RecordFunctionTLS], None],
-    ) -> None:
+    def __init__(self) -> None:
         super().__init__(
             "Propagating callbacks failed; the program continues, but they do not run in its other threads."
         )
-        self.outside = outside
-        self._get = get
-        self._put = put
         self._mark: ContextVar[_Mark | None] = ContextVar("torchspan_callbacks_disabled", default=None)
         self._marks: weakref.WeakSet[_Mark] = weakref.WeakSet()
         self._are_registered = False
 
     def for_thread(self) -> RecordFunctionTLS | None:
         """What holds here."""
-        value = self._get()
+        value = current()
         return None if value == self.outside else value
 
     for_item = for_thread
 
     def enter(self, value: RecordFunctionTLS) -> RecordFunctionTLS:
         """Make `value` hold here. Returns what held before."""
-        before = self._get()
-        self._put(value)
+        before = current()
+        _put(value)
         return before
 
     def leave(self, before: RecordFunctionTLS) -> None:
         """Make `before` hold here again."""
-        self._put(before)
+        _put(before)
 
     # --- when it is needed --------------------------------------------------------------------------------------
     def set_registered(self, are_registered: bool) -> None:
@@ -146,8 +134,8 @@ class StateCarrier(threads.ContextCarrier):
         (threads.add if self._are_registered or self._marks else threads.remove)(self)
 
 
-CARRIER = StateCarrier(RecordFunctionTLS(), get_record_function_tls, set_record_function_tls)
-"""Propagates the state of the current context, in code that Dynamo does not trace."""
+CARRIER = StateCarrier()
+"""The process's."""
 
 
 def is_record_function_enabled() -> bool:

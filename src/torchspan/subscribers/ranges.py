@@ -239,9 +239,6 @@ class RecordedRange:
             return None
         if _dynamo_safety.is_symbolic((*args, *kwargs.values()) if kwargs else args):
             return None
-        return self._begin(args, kwargs, resumes)
-
-    def _begin(self, args: tuple[Any, ...], kwargs: dict[str, Any], resumes: bool) -> RecordFunction | None:
         record = RecordFunction._opened(self._interest, resumes=resumes)
         if record is not None and record.is_active:
             sequence_nr, record.forward_thread_id, record.debug_handle = self._numbers
@@ -252,7 +249,10 @@ class RecordedRange:
     @staticmethod
     def _ended(record: RecordFunction, error: BaseException | None = None, outputs: Any = _NONE) -> None:
         """End the range: it raised `error`, or `outputs` came out, unless they have been set."""
-        _end(record, error, outputs)
+        if outputs is not _NONE:
+            record.set_outputs(outputs)
+        # A consumer of a generator that has had enough closes it: nothing has failed.
+        record._finish(None if is_a(error, GeneratorExit) else error)
 
 
 def _fired(scope: RecordScope) -> Interest:
@@ -273,10 +273,3 @@ def _operator_name(function: Any) -> str | None:
     schema = attribute(function, "_schema")
     name, overload = (reading.text(attribute(schema, attribute_name)) for attribute_name in ("name", "overload_name"))
     return None if name is None else f"{name}.{overload}" if overload else name
-
-
-def _end(record: RecordFunction, error: BaseException | None, outputs: Any) -> None:
-    if outputs is not _NONE:
-        record.set_outputs(outputs)
-    # A consumer of a generator that has had enough closes it: nothing has failed.
-    record._finish(None if is_a(error, GeneratorExit) else error)

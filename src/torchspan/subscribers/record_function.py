@@ -137,12 +137,12 @@ class RecordFunction:
     @property
     def needs_inputs(self) -> bool:
         """Whether a callback needs the inputs. Otherwise they need not be gathered."""
-        return any(observer.needs_inputs for observer in self._entries)
+        return any(entry.callback.needs_inputs for entry in self._entries)
 
     @property
     def needs_outputs(self) -> bool:
         """Whether a callback needs the outputs. Otherwise they need not be gathered."""
-        return any(observer.needs_outputs for observer in self._entries)
+        return any(entry.callback.needs_outputs for entry in self._entries)
 
     # --- what goes in and comes out ---------------------------------------------------------------------------
     @property
@@ -226,9 +226,9 @@ class RecordFunction:
         self.sequence_nr = sequence_nr
         self.thread_id = _THREAD.id
         for entry in self._entries:
-            if entry.needs_ids and not self.handle:
+            if entry.callback.needs_ids and not self.handle:
                 self.handle = next(_handles)
-            if entry.needs_inputs:
+            if entry.callback.needs_inputs:
                 self._inputs, self._kwinputs = tuple(inputs), kwinputs
                 self.num_inputs = len(self._inputs) + len(kwinputs)
         if self._inputs is None:

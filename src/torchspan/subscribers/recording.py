@@ -46,7 +46,7 @@ class Recorder(Protocol):
 class Recordable(Protocol):
     """An observed function, or an observer."""
 
-    def recording_changed(self) -> None:
+    def _changed(self) -> None:
         """`RECORDING.recorder` has changed."""
 
 
@@ -61,7 +61,7 @@ class Recording:
         """Inform `recordable` now, and at each change."""
         with REGISTRY.changing():
             self._recordable[recordable] = True
-            recordable.recording_changed()
+            recordable._changed()
 
     def install(self, recorder: Recorder) -> Undo:
         """Have `recorder` record from now on. The returned function stops that."""
@@ -77,7 +77,7 @@ class Recording:
         with REGISTRY.changing():
             self.recorder = recorder
             for observer in self._recordable:
-                observer.recording_changed()
+                observer._changed()
 
 
 RECORDING = Recording()

@@ -10,7 +10,7 @@ from typing import Any
 
 from torchspan._base.by_identity import ByIdentity
 from torchspan._base.reading import attribute
-from torchspan.engine import Event, FreshObjects
+from torchspan.engine import Event
 from torchspan.phase import COMPILE, CONVERT
 from torchspan.probes import NAMES, Call
 from torchspan.probes.describe.common import engine_id, handle_of
@@ -26,7 +26,7 @@ class Provenance:
     def __init__(self) -> None:
         self.ids = EngineIds()
         self.names: ByIdentity[Mapping[str, Any]] = ByIdentity()
-        self.fresh = FreshObjects()
+        self.fresh: ByIdentity[bool] = ByIdentity()
         self._origins: ByIdentity[Any] = ByIdentity()
         self._networks: ByIdentity[weakref.ref[Any]] = ByIdentity()
 
@@ -54,7 +54,7 @@ class Provenance:
         Args:
             origin: Represents the event that made it in links; None without such an event.
         """
-        self.fresh.add(runner)
+        self.fresh[runner] = True
         self.remember(runner, origin)
 
     # --- where it came from -----------------------------------------------------------------------------------
