@@ -159,6 +159,7 @@ def test_ids_and_flags_are_written_as_opentelemetrys_encoder_writes_them(context
         {"start_time": 0, "end_time": 0},
         {"start_time": 1_795_257_760_000_000_000, "end_time": 1_795_257_760_000_000_005},
         {"attributes": {}},
+        {"attributes": {"": "no key"}},
         {"events": [Event("", {}, 0), Event("plain", None, 1), Event("full", VALUES, 2)]},
         {"links": [Link(LOCAL, {}), Link(LOCAL, VALUES)]},
         {"resource": Resource(VALUES)},
