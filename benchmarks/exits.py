@@ -32,7 +32,7 @@ from opentelemetry import metrics, trace
 if sys.argv[1] == "with":
     from torchspan import _settings, phase
     from torchspan._bridge import Bridge
-    engine = Bridge(_settings.load({}), None, None, run=None, logger_provider=None)._engine
+    engine = Bridge(_settings.load({}), {}, run=None)._engine
     work = engine.open(phase.COMPILE, {})
     time.sleep(float(sys.argv[2]))
     engine.close(work)

@@ -46,10 +46,11 @@ def test_constants_and_the_description_are_there_at_the_start(wrapping, ended):
     observed = wrapping.record(
         F, Record(phase.COMPILE, start=lambda call: {semconv.IR: call.get("ir")}), lambda module, ir="dynamo": None
     )
+    line = sys._getframe().f_lineno + 1
     observed("model")
     called_at = {
         semconv.CODE_FILE: __file__,
-        semconv.CODE_LINE: 49,
+        semconv.CODE_LINE: line,
         semconv.CODE_FUNCTION: sys._getframe().f_code.co_name,
     }
     assert ended[0].attributes == {"torch.version": "2.14", "torch_tensorrt.ir": "dynamo", **called_at}

@@ -33,7 +33,8 @@ def engine(provider, metrics):
 
     def make(ranks, heartbeat=0):
         settings = Settings(ranks=ranks, heartbeat=heartbeat)
-        bridges.append(Bridge(settings, provider, metrics.provider, logger_provider=None, run=None))
+        providers = {"tracer_provider": provider, "meter_provider": metrics.provider}
+        bridges.append(Bridge(settings, providers, run=None))
         return bridges[-1]._engine
 
     yield make
