@@ -24,7 +24,7 @@ from support.steady_spans import SteadySpans
 from support.unmeasured import Unmeasured
 from tests_by_row import ONCE
 from torchspan import TorchspanInstrumentor, _settings, native
-from torchspan._base.boundaries import Failures
+from torchspan.base.boundaries import Failures
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
 os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="torchspan-tests-")

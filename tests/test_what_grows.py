@@ -9,16 +9,16 @@ import pytest
 
 from support.ports import make_ports
 from torchspan import phase
-from torchspan._base import reading
-from torchspan._base.by_identity import ByIdentity
-from torchspan._base.patching import Patches
-from torchspan._base.scratch import Scratch
-from torchspan._context import span_ends
-from torchspan._context.span_ends import SpanEnds
 from torchspan.adapters import Provenance
 from torchspan.adapters.log_lines import CLASSES_LIMIT, LoggerFollower
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.adapters.observed_functions import NAMES_LIMIT, POINTS_LIMIT, Observations
+from torchspan.base import reading
+from torchspan.base.by_identity import ByIdentity
+from torchspan.base.context import span_ends
+from torchspan.base.context.span_ends import SpanEnds
+from torchspan.base.patching import Patches
+from torchspan.base.scratch import Scratch
 from torchspan.engine import Engine, Observed, RateLimits
 from torchspan.engine.rate_limits import REMEMBERED
 from torchspan.probes import Call

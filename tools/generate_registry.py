@@ -14,7 +14,7 @@ import yaml
 import generated_page
 from generate_semantic_conventions import event_descriptions, is_own, span_name, stability
 from torchspan import phase, semconv
-from torchspan._version import __version__
+from torchspan.base.version import __version__
 
 FOLDER = Path(__file__).resolve().parents[1] / "registry"
 

@@ -85,7 +85,7 @@ def metadata():
         found = HeaderParser().parsestr(text)["Version"]
         if found != version:
             raise CheckError(
-                f"{path.name} says version {found}; src/torchspan/_version.py says {version}: build it again"
+                f"{path.name} says version {found}; src/torchspan/base/version.py says {version}: build it again"
             )
     return f"version {version}"
 
@@ -231,7 +231,7 @@ def main(arguments):
 
 
 def _version():
-    return re.search(r'__version__ = "(.+)"', (ROOT / "src/torchspan/_version.py").read_text(encoding="utf-8"))[1]
+    return re.search(r'__version__ = "(.+)"', (ROOT / "src/torchspan/base/version.py").read_text(encoding="utf-8"))[1]
 
 
 def _sdist():

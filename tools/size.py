@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "torchspan"
 
 LIMITS = {
-    "lines of code": 36_190,
+    "lines of code": 35_570,
     "files": 382,
     "lines of the longest function": 60,
     "class names used twice": 0,
@@ -98,9 +98,9 @@ def figures(files):
 
 def _module(path):
     """The name of a module as a reader sees it; None for those that need no name of their own."""
-    package = path.relative_to(SOURCE).parts[0] if path.is_relative_to(SOURCE) else ""
-    name = path.stem.strip("_")
-    return None if path.name in {"__init__.py", "__main__.py"} or package in _PARALLEL else name
+    parts = path.relative_to(SOURCE).parts if path.is_relative_to(SOURCE) else ("", path.name)
+    needs_none = path.name in {"__init__.py", "__main__.py"} or len(parts) == 1 or parts[0] in _PARALLEL
+    return None if needs_none else path.stem.strip("_")
 
 
 def measured(folder):

@@ -15,8 +15,8 @@ A switch of pytest's, which would warn where this is imported before pytest star
 import importlib as _importlib
 import typing as _typing
 
-from torchspan._base.readiness import mark_not_ready, mark_ready
-from torchspan._version import __version__
+from torchspan.base.readiness import mark_not_ready, mark_ready
+from torchspan.base.version import __version__
 
 __all__ = [
     "TorchspanInstrumentor",
@@ -52,7 +52,7 @@ def __getattr__(name: str) -> _typing.Any:
     """A name of `_LATER`, imported at its first use: every Python that an instrumented program starts loads this module."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from torchspan._base.forks import uncut
+    from torchspan.base.forks import uncut
 
     with uncut():
         module = _importlib.import_module(f"{__name__}.{_LATER[name]}")

@@ -9,9 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torchspan import _settings, adapters, engine, semconv, writer
-from torchspan._base.boundaries import undo_all
-from torchspan._base.errors import PROCESS_GUARD
-from torchspan._base.logs import Log
 from torchspan._launched.process import RunProcess
 from torchspan._launched.run_report import RunCounts, RunReport
 from torchspan._operators import BLOCKS, OperatorRoots, OperatorsOfCompilations
@@ -19,6 +16,9 @@ from torchspan._sampling.rules import SamplingRules
 from torchspan._settings import Settings
 from torchspan._settings.kinds import FOLLOW_COMPILED, FOLLOW_NONE
 from torchspan.adapters import dynamo, export, observed_functions, tensorrt, torch_tensorrt
+from torchspan.base.boundaries import undo_all
+from torchspan.base.errors import PROCESS_GUARD
+from torchspan.base.logs import Log
 from torchspan.device import DeviceTimes, LayerTimes, set_thread_local_capture
 from torchspan.engine.dispatch import OPENING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES

@@ -15,8 +15,8 @@ from typing import Any
 from opentelemetry import trace
 from opentelemetry.trace import SpanContext, SpanKind
 
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.by_identity import ByIdentity
+from torchspan.base.boundaries import ErrorBoundary
+from torchspan.base.by_identity import ByIdentity
 
 REMEMBERED = 10_000
 """Maximum number of open spans that are remembered. Spans that begin beyond that count as outside every request."""

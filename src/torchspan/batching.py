@@ -15,8 +15,8 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext
 
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.forks import uncut
+from torchspan.base.boundaries import ErrorBoundary
+from torchspan.base.forks import uncut
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -19,9 +19,8 @@ from __future__ import annotations
 import os
 import sys
 
-from torchspan import _dynamo_safety
-from torchspan._base import reading
-from torchspan._base.errors import UserCallback
+from torchspan.base import dynamo_safety, reading
+from torchspan.base.errors import UserCallback
 from torchspan.subscribers import sampling
 from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.subscribers.checks import check_handle, check_integer
@@ -109,7 +108,7 @@ def add_global_callback(callback: RecordFunctionCallback) -> CallbackHandle:
     Raises:
         TypeError: `callback` is not a `RecordFunctionCallback`.
     """
-    return INVALID_CALLBACK_HANDLE if _dynamo_safety.is_tracing() else _add(callback, is_local=False)
+    return INVALID_CALLBACK_HANDLE if dynamo_safety.is_tracing() else _add(callback, is_local=False)
 
 
 def add_thread_local_callback(callback: RecordFunctionCallback) -> CallbackHandle:
@@ -127,7 +126,7 @@ def add_thread_local_callback(callback: RecordFunctionCallback) -> CallbackHandl
     Raises:
         TypeError: `callback` is not a `RecordFunctionCallback`.
     """
-    return INVALID_CALLBACK_HANDLE if _dynamo_safety.is_tracing() else _add(callback, is_local=True)
+    return INVALID_CALLBACK_HANDLE if dynamo_safety.is_tracing() else _add(callback, is_local=True)
 
 
 def _add(callback: RecordFunctionCallback, *, is_local: bool) -> CallbackHandle:
@@ -190,7 +189,7 @@ def reenable_callback(handle: int) -> None:
 
 
 def _find(handle: int) -> Entry | None:
-    if _dynamo_safety.is_tracing():
+    if dynamo_safety.is_tracing():
         return None
     check_handle(handle)
     return REGISTRY.find(handle)
@@ -198,12 +197,12 @@ def _find(handle: int) -> Entry | None:
 
 def has_global_callbacks() -> bool:
     """Return whether a global callback is registered. A disabled callback counts."""
-    return not _dynamo_safety.is_tracing() and bool(REGISTRY.users())
+    return not dynamo_safety.is_tracing() and bool(REGISTRY.users())
 
 
 def has_thread_local_callbacks() -> bool:
     """Return whether a thread-local callback is registered for the current context. A disabled callback counts."""
-    return not _dynamo_safety.is_tracing() and any(
+    return not dynamo_safety.is_tracing() and any(
         not callback.is_removed for callback in get_record_function_tls().callbacks
     )
 
@@ -215,14 +214,14 @@ def has_callbacks() -> bool:
 
 def clear_global_callbacks() -> None:
     """Remove every global callback."""
-    if not _dynamo_safety.is_tracing():
+    if not dynamo_safety.is_tracing():
         for entry in REGISTRY.users():
             REGISTRY.remove(entry)
 
 
 def clear_thread_local_callbacks() -> None:
     """Remove every thread-local callback from the current context. Work that was started before keeps its callbacks."""
-    if not _dynamo_safety.is_tracing():
+    if not dynamo_safety.is_tracing():
         set_record_function_tls(get_record_function_tls()._replace(callbacks=()))
         REGISTRY.update()
 
@@ -244,7 +243,7 @@ def set_record_function_seed_for_testing(seed: int) -> None:
     Raises:
         TypeError: `seed` is not an integer.
     """
-    if not _dynamo_safety.is_tracing():
+    if not dynamo_safety.is_tracing():
         check_integer("seed", seed)
         sampling.seed(seed)
         REGISTRY.update()
@@ -265,7 +264,7 @@ def set_default_node_id(node_id: int) -> None:
         ValueError: `node_id` is negative.
     """
     global _default_node_id
-    if not _dynamo_safety.is_tracing():
+    if not dynamo_safety.is_tracing():
         check_integer("node_id", node_id)
         if node_id < 0:
             raise ValueError(f"node_id must be 0 or more, not {node_id!r}")
@@ -279,7 +278,7 @@ def get_default_node_id() -> int:
         The number that `set_default_node_id` set; else the rank of torch.distributed; else that of the variable RANK,
         which torchrun sets; else -1.
     """
-    if _dynamo_safety.is_tracing():
+    if dynamo_safety.is_tracing():
         return -1
     if _default_node_id is not None:
         return _default_node_id
@@ -290,4 +289,4 @@ def get_default_node_id() -> int:
     return int(rank) if rank.isdecimal() else -1
 
 
-_dynamo_safety.register_with_dynamo()
+dynamo_safety.register_with_dynamo()

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 
 from torchspan import _settings
-from torchspan._base import forks
-from torchspan._base.boundaries import ErrorBoundary, failed, is_programs, undo_all
-from torchspan._base.forks import renewed
-from torchspan._base.import_hooks import when_imported
-from torchspan._base.imports import FirstImports, Import
-from torchspan._base.logs import Log
-from torchspan._base.reading import module_of_frame
 from torchspan._launched.start import CONFIGURATION_FILE
 from torchspan._launched.start import current as current_run
 from torchspan._sampling import rules as sampling_rules
 from torchspan._server_span import SERVER_SPANS
+from torchspan.base import forks
+from torchspan.base.boundaries import ErrorBoundary, failed, is_programs, undo_all
+from torchspan.base.forks import renewed
+from torchspan.base.import_hooks import when_imported
+from torchspan.base.imports import FirstImports, Import
+from torchspan.base.logs import Log
+from torchspan.base.reading import module_of_frame
 from torchspan.exceptions import ConfigurationError
 
 try:
@@ -245,7 +245,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         if settings.propagation != "off":
             undo.append(_carry(settings, tracer_provider, self._origin, arrivals.exports))
         if settings.ready_after is not None:
-            from torchspan._base.readiness import mark_ready_after
+            from torchspan.base.readiness import mark_ready_after
 
             undo.append(mark_ready_after(settings.ready_after))
         # No class is seen before the bridge is there.
@@ -372,7 +372,7 @@ def flush(timeout: float = 5.0) -> bool:
 
 def _flush(timeout: float) -> bool:
     with forks.uncut():
-        from torchspan._base import flushing
+        from torchspan.base import flushing
 
     arrivals, active, run = TorchspanInstrumentor._arrivals, TorchspanInstrumentor._active, current_run()
     if arrivals is None:

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from torchspan._base.background import Background
-from torchspan._base.boundaries import Failures
+from torchspan.base.background import Background
+from torchspan.base.boundaries import Failures
 
 NAME = "torchspan test"
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from support.hostile import RAN, hostiles
-from torchspan._base.by_identity import ByIdentity
+from torchspan.base.by_identity import ByIdentity
 
 OBJECTS = 100_000
 
@@ -71,7 +71,7 @@ def test_no_code_of_an_object_runs():
 SHUTDOWN = """
 import sys, types
 first = sys.modules["first"] = types.ModuleType("first")
-from torchspan._base import by_identity
+from torchspan.base import by_identity
 class Thing: pass
 first.thing, table = Thing(), by_identity.ByIdentity()
 table[first.thing] = 1

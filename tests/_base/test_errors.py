@@ -11,17 +11,10 @@ from pathlib import Path
 import pytest
 
 import torchspan
-from torchspan._base import by_identity, errors
-from torchspan._base.boundaries import ErrorBoundary, rethrow
-from torchspan._base.errors import (
-    FAILED,
-    NAME_LENGTH_LIMIT,
-    NAMES_LIMIT,
-    ErrorPolicy,
-    Guard,
-    UserCallback,
-)
-from torchspan._base.logs import Log
+from torchspan.base import by_identity, errors
+from torchspan.base.boundaries import ErrorBoundary, rethrow
+from torchspan.base.errors import FAILED, NAME_LENGTH_LIMIT, NAMES_LIMIT, ErrorPolicy, Guard, UserCallback
+from torchspan.base.logs import Log
 
 NAMES = 100_000
 
@@ -65,7 +58,7 @@ def test_of_a_failure_of_torchspans_own_a_warning_has_the_class_and_no_text(fail
 def test_the_warning_has_the_innermost_place_in_torchspan(log):
     Guard().call("remembering", fails_in_torchspan)
     assert re.search(
-        r" Cause: TypeError in torchspan\._base\.by_identity, line \d+\. The traceback is logged at DEBUG\.$",
+        r" Cause: TypeError in torchspan\.base\.by_identity, line \d+\. The traceback is logged at DEBUG\.$",
         log()[0],
     )
 
@@ -269,7 +262,7 @@ def test_every_logger_of_torchspan_that_runs_in_the_program_is_one_that_cannot_r
         for path in sorted(package.rglob("*.py"))
         if "cli" not in path.relative_to(package).parts and made.search(path.read_text())
     ]
-    assert direct == ["_base/logs.py"]
+    assert direct == ["base/logs.py"]
 
 
 def test_a_record_names_the_line_that_logged_it(caplog):

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from support.child import unmeasured
-from torchspan._files.opening import open_for_appending, system
+from torchspan.base.files.opening import open_for_appending, system
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no links, pipes and owners")
 
@@ -185,7 +185,7 @@ def test_a_file_that_is_deleted_while_it_is_opened_is_an_error_and_made_by_the_n
 def test_a_size_beyond_the_limit_of_the_process_is_refused_and_the_limit_itself_is_not():
     program = """
 import resource, sys
-from torchspan._files.opening import check_size
+from torchspan.base.files.opening import check_size
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 check_size(100)
 try:

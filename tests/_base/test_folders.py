@@ -8,8 +8,8 @@ import stat
 import pytest
 
 from support.descriptors import no_more_descriptors
-from torchspan._files import opening
-from torchspan._files.folders import Folder
+from torchspan.base.files import opening
+from torchspan.base.files.folders import Folder
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no links, pipes and owners")
 

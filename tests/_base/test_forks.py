@@ -17,9 +17,9 @@ import wrapt
 
 from support import child
 from support.forked import held_elsewhere, in_forked_child
-from torchspan._base import errors, forks, import_hooks
-from torchspan._base.errors import Guard, UserCallback
-from torchspan._base.forks import renewed
+from torchspan.base import errors, forks, import_hooks
+from torchspan.base.errors import Guard, UserCallback
+from torchspan.base.forks import renewed
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork"),

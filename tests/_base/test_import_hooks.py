@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from torchspan._base.import_hooks import when_imported
+from torchspan.base.import_hooks import when_imported
 
 MODULE = """
 import sys

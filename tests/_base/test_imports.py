@@ -13,9 +13,9 @@ import pytest
 
 from support.fake_time import replace_clocks
 from support.own_failures import consequences
-from torchspan._base import imports as timed
-from torchspan._base.boundaries import Failures
-from torchspan._base.imports import AroundImport, FirstImports
+from torchspan.base import imports as timed
+from torchspan.base.boundaries import Failures
+from torchspan.base.imports import AroundImport, FirstImports
 
 NAMES = ("watched_outer", "watched_inner", "watched_broken")
 

@@ -10,9 +10,9 @@ import wrapt
 import wrapt.importer
 from opentelemetry.instrumentation.utils import unwrap
 
-from torchspan._base import import_hooks, patching
-from torchspan._base.import_hooks import when_imported
-from torchspan._base.patching import Patches, in_use
+from torchspan.base import import_hooks, patching
+from torchspan.base.import_hooks import when_imported
+from torchspan.base.patching import Patches, in_use
 
 
 def function():

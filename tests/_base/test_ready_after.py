@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from torchspan._base.readiness import is_ready, mark_not_ready, mark_ready_after
+from torchspan.base.readiness import is_ready, mark_not_ready, mark_ready_after
 
 APP = '''
 import asyncio

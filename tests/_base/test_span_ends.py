@@ -13,8 +13,8 @@ from opentelemetry.trace import INVALID_SPAN
 
 from support.no_ends import close_what_is_left
 from support.own_failures import consequences
-from torchspan._context import span_ends
-from torchspan._context.span_ends import SpanEnds
+from torchspan.base.context import span_ends
+from torchspan.base.context.span_ends import SpanEnds
 
 PROVIDER = TracerProvider(shutdown_on_exit=False)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import torchspan
-from torchspan._base.thread_starts import start_thread, without_signals
+from torchspan.base.thread_starts import start_thread, without_signals
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="/proc shows the masks of threads")
 
@@ -43,7 +43,7 @@ def test_every_start_of_a_thread_in_the_source_is_one_of_those_that_block_signal
     source = Path(torchspan.__file__).parent
     found = {str(file.relative_to(source)): names for file in sorted(source.rglob("*.py")) if (names := starts(file))}
     assert found == {
-        "_base/thread_starts.py": ["Thread"],
+        "base/thread_starts.py": ["Thread"],
         "_launched/configured.py": [
             "ThreadPoolExecutor"
         ],  # inside `without_signals`: the SDK makes it for its detectors

@@ -15,7 +15,7 @@ from opentelemetry import trace
 from support.child import unmeasured
 from support.own_failures import consequences
 from torchspan import callbacks
-from torchspan._context import threads
+from torchspan.base.context import threads
 from torchspan.callbacks import RecordFunctionCallback, record_function
 
 NAMES = [(threading.Thread, "start"), (ThreadPoolExecutor, "submit")]
@@ -334,7 +334,7 @@ def test_a_pool_of_interpreters_is_left_alone(submitted, monkeypatch):
 LATE = """
 import sys
 from contextvars import ContextVar
-from torchspan._context import threads
+from torchspan.base.context import threads
 assert "concurrent.futures.thread" not in sys.modules
 {carrier}
 for _ in range(3):
@@ -354,7 +354,7 @@ FORKS = """
 import os, sys, threading, warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from torchspan._context import threads
+from torchspan.base.context import threads
 warnings.simplefilter("ignore")  # that a process with threads is forked is the point
 {carrier}
 start = threading.Thread.start

@@ -16,11 +16,11 @@ from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, set
 from support.engines import Callback, extend
 from support.ports import make_ports
 from torchspan import callbacks, phase, semconv
-from torchspan._base.errors import UserCallback
 from torchspan._sampling.rules import SamplingRules
 from torchspan.adapters import Provenance
 from torchspan.adapters.engine_runs import EngineRuns, RunState, wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
+from torchspan.base.errors import UserCallback
 from torchspan.engine import Engine, Listener, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.callback_registry import REGISTRY, Registry

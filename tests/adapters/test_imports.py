@@ -11,8 +11,8 @@ from opentelemetry import trace
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 import torchspan.observers
-from torchspan._base.exits import AT_EXIT
-from torchspan._base.forks import ThisProcess
+from torchspan.base.exits import AT_EXIT
+from torchspan.base.forks import ThisProcess
 from torchspan.writer import SpanWriter
 
 LONG = "import time; time.sleep(0.11)"

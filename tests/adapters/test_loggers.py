@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from torchspan._base.patching import Patches
 from torchspan.adapters import log_lines
 from torchspan.adapters.log_lines import LoggerFollower
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.wrap import WrapperFactory
+from torchspan.base.patching import Patches
 from torchspan.engine import Engine
 
 

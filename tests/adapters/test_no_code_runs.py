@@ -10,7 +10,6 @@ from support.engines import Callback, extend
 from support.hostile import RAN, exits, hostile_class, hostiles, made
 from support.ports import make_ports
 from torchspan import phase
-from torchspan._base.patching import Patches
 from torchspan.adapters import Provenance, dynamo
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.dynamo.workers import Workers
@@ -23,6 +22,7 @@ from torchspan.adapters.tensorrt import ContextCreation
 from torchspan.adapters.tensorrt.build import Builds, Parses, tap_parser
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
 from torchspan.adapters.torch_tensorrt.recompiling import tap_engine, wrap_recompilation
+from torchspan.base.patching import Patches
 from torchspan.engine import Engine, Observed
 from torchspan.probes import PROBES, Lock, Record, Runs, Tap
 from torchspan.subscribers.callback_registry import Registry

@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from torchspan import _dynamo_safety, callbacks
+from torchspan import callbacks
+from torchspan.base import dynamo_safety
 from torchspan.callbacks import RecordFunction, RecordFunctionCallback, RecordScope, record_function
 
 
@@ -328,7 +329,7 @@ def test_between_two_graphs_ranges_are_real_and_neither_they_nor_callbacks_are_c
 def test_what_carries_callbacks_into_threads_and_pools_is_not_compiled_either():
     callbacks.add_thread_local_callback(RecordFunctionCallback(lambda _record: None))
     carrying = [threading.Thread.start, ThreadPoolExecutor.submit]
-    left_alone = set(_dynamo_safety._own_codes())
+    left_alone = set(dynamo_safety._own_codes())
     assert [each.__code__ in left_alone for each in carrying] == [True] * 2
 
 
@@ -367,7 +368,7 @@ def test_a_decorated_coroutine_may_run_compiled_code():
 def test_dynamo_receives_the_code_of_every_wrapper(function):
     closure = [cell.cell_contents for cell in function.__closure__]
     wrappers = [each for each in (function, *closure) if getattr(each, "__wrapped__", None) is function.__wrapped__]
-    known = {id(code) for code in _dynamo_safety._own_codes()}  # it goes by the object, not by what is in it
+    known = {id(code) for code in dynamo_safety._own_codes()}  # it goes by the object, not by what is in it
     assert {id(each.__code__) for each in wrappers} <= known
 
 

@@ -16,8 +16,8 @@ from types import SimpleNamespace
 from opentelemetry.sdk.trace import TracerProvider
 
 import torchspan
-from torchspan._base import forks
-from torchspan._base.imports import AroundImport
+from torchspan.base import forks
+from torchspan.base.imports import AroundImport
 
 begun, may_end = threading.Event(), threading.Event()
 tracer = TracerProvider().get_tracer("program")
@@ -70,7 +70,7 @@ def slow_file(name, original=os.memfd_create):
 CASES = {
     "program": ("torchspan.propagation._environment", start_a_program),
     "program below run": ("torchspan.propagation._environment", start_a_program),
-    "callback": ("torchspan._base.source_places", fail_in_a_callback),
+    "callback": ("torchspan.base.source_places", fail_in_a_callback),
     "batch": ("torchspan.batching", batch),
     "batch's engine": ("torchspan.engine", batch),
     "process": ("", start_a_process),

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 from opentelemetry import trace
 
-from torchspan._base import forks
+from torchspan.base import forks
 
 importing = threading.Event()
 

@@ -28,7 +28,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "reading-a-com
 VERSION = tuple(int(part) for part in version("torch").split(".")[:2])
 pytestmark = pytest.mark.skipif(VERSION < (2, 14), reason="the page shows what torch 2.14 leads to")
 
-WITHOUT_LAZY_IMPORTS = "from torchspan._base import imports; imports.LONG_NS = 10**18"
+WITHOUT_LAZY_IMPORTS = "from torchspan.base import imports; imports.LONG_NS = 10**18"
 """Which imports of a library's modules take long depends on the machine."""
 
 KEEPS_ITS_BOOKS = """

@@ -13,7 +13,7 @@ from support import span_file
 from support.child import UNMEASURED
 
 PROGRAM = """
-from torchspan._base import imports
+from torchspan.base import imports
 imports.LONG_NS = 1_000_000  # so that a fast machine has the spans of a slow one
 
 import time

@@ -9,7 +9,7 @@ import pytest
 
 from support.child import unmeasured
 from support.first_screen import WHILE_IT_RUNS
-from torchspan._files import opening
+from torchspan.base.files import opening
 from torchspan.cli import _output
 
 TRACED = "from opentelemetry import trace; trace.get_tracer('torchspan').start_span('work').end()"

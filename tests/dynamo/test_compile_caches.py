@@ -11,7 +11,7 @@ import torch
 from torch._inductor.utils import fresh_cache
 
 from support import compiled
-from torchspan._files import user_folder
+from torchspan.base.files import user_folder
 from torchspan.probes.describe import compile_caches
 from torchspan.probes.describe.compile_caches import CACHES, key_parts
 

@@ -16,7 +16,7 @@ from opentelemetry import trace
 import torchspan
 from support.forked import held_elsewhere, in_forked_child
 from torchspan import callbacks, phase
-from torchspan._base import forks
+from torchspan.base import forks
 from torchspan.engine import RUNNING, EventStack
 from torchspan.engine.run_sampling import TargetRate
 from torchspan.observers import observable
@@ -162,8 +162,8 @@ def test_every_lock_of_a_running_bridge_has_a_row(running):
     found = {name_of(holder, attribute) for holder, attribute, _ in living()}
     assert found - set(table()) == set()
     assert {
-        "_base.errors:Guard._lock",
-        "_base.forks:SWITCHING",
+        "base.errors:Guard._lock",
+        "base.forks:SWITCHING",
         "engine.run_tally:RunTally._summing",
         "engine.run_times:RunTimes._taking",
         "instrumentor:TorchspanInstrumentor._switching",
@@ -261,7 +261,7 @@ def test_while_a_thread_changes_callbacks_a_finalizer_inside_the_lock_of_carrier
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # from 3.12 on
 def test_whichever_lock_a_thread_holds_while_another_one_forks_the_child_works(running):
-    held_by_forks = {"_base.forks:SWITCHING"}
+    held_by_forks = {"base.forks:SWITCHING"}
     for holder, attribute, lock in list(living()):
         name = name_of(holder, attribute)
         if name not in held_by_forks:  # a fork waits for it
@@ -322,4 +322,4 @@ def test_locks_are_taken_inside_each_other_only_as_the_table_says(running, metri
         (lock, other) for lock, (_, taken) in table().items() for other in re.findall(r"`([\w.]+:[\w.]+)`", taken)
     }
     assert {pair for pair in pairs if pair[0] not in {None, *OPEN}} - allowed == set()
-    assert (None, "_base.forks:SWITCHING") in pairs
+    assert (None, "base.forks:SWITCHING") in pairs

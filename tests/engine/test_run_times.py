@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from torchspan import phase
-from torchspan._base.errors import Guard
+from torchspan.base.errors import Guard
 from torchspan.engine import Engine
 from torchspan.engine.run_times import HELD, RunTimes
 

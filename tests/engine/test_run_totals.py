@@ -4,7 +4,7 @@ import os
 import pytest
 
 from torchspan import phase
-from torchspan._base.errors import Guard
+from torchspan.base.errors import Guard
 from torchspan.engine import Engine, RunTotals
 from torchspan.engine.run_times import TOTALLED, RunTimes
 

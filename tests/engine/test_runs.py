@@ -4,7 +4,7 @@ import math
 import pytest
 
 from torchspan import phase
-from torchspan._base.by_identity import ByIdentity
+from torchspan.base.by_identity import ByIdentity
 from torchspan.engine import (
     BegunCall,
     Decision,

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from support.observed_calls import Add, Anything, Nested, Optional, Variadic, kinds, observed, ones, shapes
-from torchspan._files import opening
+from torchspan.base.files import opening
 from torchspan.inputs import Constant, InputFileError, InputObserver, NotWrittenError, TensorShape
 from torchspan.inputs.observed.observations import SHAPES_LIMIT
 from torchspan.inputs.written import documents

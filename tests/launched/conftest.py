@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from torchspan._files.folders import Folder
 from torchspan._launched.run_report import read_reports
 from torchspan._launched.run_settings import RunSettings
+from torchspan.base.files.folders import Folder
 from torchspan.cli.run import environment
 
 RECEIVER = """

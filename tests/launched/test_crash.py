@@ -10,13 +10,13 @@ import textwrap
 import pytest
 
 from support.descriptors import no_more_descriptors
-from torchspan._files import opening
-from torchspan._files.folders import Folder
 from torchspan._launched import faults
 from torchspan._launched.crash import Crash, read_crash, read_crashes
+from torchspan.base.files import opening
+from torchspan.base.files.folders import Folder
 
 BEGIN = """
-import sys; from torchspan._files.folders import Folder
+import sys; from torchspan.base.files.folders import Folder
 from torchspan._launched.faults import catch_crashes
 catch_crashes(Folder(sys.argv[1]))
 import faulthandler

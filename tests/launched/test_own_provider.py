@@ -97,7 +97,7 @@ def test_the_first_recorded_call_imports_nothing(program, exporter):
 TRANSIENT = """
 import resource
 from opentelemetry import trace
-from torchspan._base import errors
+from torchspan.base import errors
 
 now = [100.0]
 errors.monotonic = lambda: now[0]

@@ -59,7 +59,7 @@ def test_a_folder_of_the_program_with_the_name_of_a_package_has_its_own_modules(
 SAME = """
 import sys
 print([name for name in ("calendar", "csv", "json", "packaging", "queue", "uuid") if name in sys.modules])
-from torchspan._base import forks
+from torchspan.base import forks
 from torchspan._launched import run_report
 import json, json.decoder, logging, threading, weakref
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from torchspan import semconv
-from torchspan._base.scratch import Scratch
+from torchspan.base.scratch import Scratch
 from torchspan.probes import Call
 from torchspan.probes.describe import artifacts, build, cache, cache_neighbors, compilation, conversion
 

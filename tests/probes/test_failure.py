@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import torchspan.callbacks
-from torchspan._base.scratch import Scratch
+from torchspan.base.scratch import Scratch
 from torchspan.probes import Call, signature_of
 from torchspan.probes.describe import failure, place
 from torchspan.probes.describe.common import without_none

@@ -15,7 +15,7 @@ from types import FunctionType, SimpleNamespace
 import pytest
 
 from support.hostile import RAN, hostiles
-from torchspan._base.scratch import Scratch
+from torchspan.base.scratch import Scratch
 from torchspan.probes import PROBES, Call
 from torchspan.probes import describe as package
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from torchspan._base.scratch import Scratch
+from torchspan.base.scratch import Scratch
 from torchspan.probes.describe import refusal
 
 

@@ -19,7 +19,7 @@ from support.no_ends import close_what_is_left
 from support.receiver import Receiver
 from support.work import span_id
 from torchspan import TorchspanInstrumentor
-from torchspan._context.span_ends import SpanEnds
+from torchspan.base.context.span_ends import SpanEnds
 from torchspan.propagation import _processes
 from torchspan.propagation._processes import Liveness, LivenessTable
 

@@ -23,8 +23,8 @@ from opentelemetry.instrumentation import utils
 
 from support.own_failures import consequences
 from support.work import span_id
-from torchspan._base.patching import Patches
-from torchspan._context import threads
+from torchspan.base.context import threads
+from torchspan.base.patching import Patches
 from torchspan.propagation import _carrier
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ import registry_changes
 import registry_rules
 from support.standard_keys import standard_keys
 from torchspan import phase, semconv
-from torchspan._version import __version__
+from torchspan.base.version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 FACTS = registry_changes.facts_of(registry_changes.documents())

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
-from torchspan._files.opening import system
+from torchspan.base.files.opening import system
 from torchspan.sdk import FileSpanExporter
 from torchspan.sdk._path import absolute, escape, expand, expand_time, written_files
 

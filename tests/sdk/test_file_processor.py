@@ -25,7 +25,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from support import span_file
 from support.child import unmeasured
-from torchspan._files.opening import system
+from torchspan.base.files.opening import system
 from torchspan.sdk import RunFileProcessor, _file_processor
 from torchspan.sdk._open_spans import MOST_OPEN
 from torchspan.sdk._span_file import SpanFile

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SpanExportResult
 
 from support.descriptors import no_more_descriptors
-from torchspan._files import opening
+from torchspan.base.files import opening
 from torchspan.sdk import FileSpanExporter, RunFileProcessor, _span_file
 from torchspan.sdk._path import is_literal
 

@@ -28,7 +28,7 @@ from support.operator_records import (
     recorded,
     run,
 )
-from torchspan._base.recorded_operators import RecordedOperators
+from torchspan.base.recorded_operators import RecordedOperators
 from torchspan.redaction.operator_text import operator_name
 from torchspan.sdk import RunFileProcessor, _file_processor
 from torchspan.sdk._operator_spans import spans_with_texts

@@ -19,7 +19,7 @@ NAME = "__torchspan_call__"
 """What the first statement of each function calls, with the function's name."""
 
 SWALLOWED = {
-    "_base.forks": ("_before", "_in_child", "Actions.run", "Actions.add.<lambda>"),
+    "base.forks": ("_before", "_in_child", "Actions.run", "Actions.add.<lambda>"),
     "adapters.log_lines": ("tap_log.observed_log",),
     "adapters.tensorrt.build": (
         "monitor_for.ProgressMonitor.__init__", "monitor_for.ProgressMonitor.phase_start",
@@ -29,15 +29,15 @@ SWALLOWED = {
 """Module -> functions that Python calls at a fork, or TensorRT in a build. Both print and ignore what these raise, also an interrupt."""
 
 ABOVE_THE_GUARDS = SWALLOWED | {
-    "_base.background": ("Background._work",),
-    "_base.boundaries": ("ErrorBoundary.attempt", "ErrorBoundary.end", "ErrorBoundary.end.ending", "ErrorBoundary._attempt"),
-    "_base.errors": (
+    "base.background": ("Background._work",),
+    "base.boundaries": ("ErrorBoundary.attempt", "ErrorBoundary.end", "ErrorBoundary.end.ending", "ErrorBoundary._attempt"),
+    "base.errors": (
         "Guard.call", "Guard.end", "Guard._end_again", "Guard.caught",
     ),
-    "_base.flushing": ("_Call._run",),
-    "_base.imports": ("AroundImport.find_spec", "_wrap_loader.exec_module", "run_body"),
-    "_context.span_ends": ("_ending.end",),
-    "_context.threads": (
+    "base.flushing": ("_Call._run",),
+    "base.imports": ("AroundImport.find_spec", "_wrap_loader.exec_module", "run_body"),
+    "base.context.span_ends": ("_ending.end",),
+    "base.context.threads": (
         "_starting.start", "_begin", "_submitting.submit", "_making.make", "within",
     ),
     "_operators._block": (

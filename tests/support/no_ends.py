@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state in which no span's end is watched: earlier tests of the process may have left writers that watch some."""
 
-from torchspan._context import span_ends
+from torchspan.base.context import span_ends
 
 
 def close_what_is_left():

@@ -3,9 +3,9 @@
 
 import struct
 
-from torchspan._base.recorded_operators import RecordedOperators
-from torchspan._files import withheld
-from torchspan._files.withheld import Withheld
+from torchspan.base.files import withheld
+from torchspan.base.files.withheld import Withheld
+from torchspan.base.recorded_operators import RecordedOperators
 from torchspan.redaction.operator_text import operator_name
 
 _EVENT = struct.Struct("<QQQQQQQHBBI")

@@ -85,7 +85,7 @@ def test_post_import_hooks_see_replaced_names_whichever_was_registered_first(pyt
     order = [steps[first], *(step for name, step in steps.items() if name != first)]
     program = """
 import contextlib, pathlib, sys, wrapt
-from torchspan._base.imports import AroundImport
+from torchspan.base.imports import AroundImport
 pathlib.Path("library.py").write_text("events = ['body']; import inspect")
 sys.path.insert(0, "")
 seen = []

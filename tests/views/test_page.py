@@ -16,7 +16,7 @@ from support.device_times import engine_run, layer_table
 from support.operator_tables import operator, table
 from support.pages_of_traces import Tables, spans_of
 from torchspan import semconv
-from torchspan._files import opening
+from torchspan.base.files import opening
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 

@@ -16,9 +16,9 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from support import log_records, span_file
 from support.engines import extend
 from torchspan import phase, semconv
-from torchspan._files import withheld
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.wrap import WrapperFactory
+from torchspan.base.files import withheld
 from torchspan.engine import Engine, Occurrence
 from torchspan.probes import Function, Record
 from torchspan.redaction import messages

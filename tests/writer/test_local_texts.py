@@ -17,7 +17,7 @@ from support import log_records, span_file
 from support.engines import extend
 from support.tree import without_clocks
 from torchspan import phase, semconv
-from torchspan._files import withheld
+from torchspan.base.files import withheld
 from torchspan.engine import Engine, Occurrence
 from torchspan.redaction import messages
 from torchspan.sdk import RunFileProcessor

@@ -105,7 +105,7 @@ def test_spans_that_were_not_started_because_writing_them_was_paused_are_counted
                 raise ConnectionError("a hiccup")
 
     now = [100.0]
-    monkeypatch.setattr("torchspan._base.errors.monotonic", lambda: now[0])
+    monkeypatch.setattr("torchspan.base.errors.monotonic", lambda: now[0])
     hiccups = Hiccups()
     provider = provider_with(SimpleSpanProcessor(InMemorySpanExporter()), hiccups)
     names = [f"call {number}" for number in range(10)]  # of each function, the rate of spans is limited

@@ -13,7 +13,7 @@ import pytest
 from support.engines import extend
 from support.forked import in_forked_child
 from torchspan import phase
-from torchspan._base.background import Background
+from torchspan.base.background import Background
 from torchspan.engine import Engine
 from torchspan.writer import _memory
 from torchspan.writer._memory import DeviceMemory, ProcessMemory, Sampler, peak_resident_bytes, resident_bytes

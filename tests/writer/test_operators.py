@@ -11,8 +11,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from support.engines import extend
 from torchspan import phase
-from torchspan._base.recorded_operators import OPERATORS, RecordedOperators
-from torchspan._files import withheld
+from torchspan.base.files import withheld
+from torchspan.base.recorded_operators import OPERATORS, RecordedOperators
 from torchspan.engine import FOR_ITSELF, Engine
 from torchspan.engine.runs import Pick
 from torchspan.writer import SpanWriter, _span_writer

@@ -11,8 +11,8 @@ from functools import partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
 
-from torchspan._base import forks
-from torchspan._base.thread_starts import without_signals
+from torchspan.base import forks
+from torchspan.base.thread_starts import without_signals
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource

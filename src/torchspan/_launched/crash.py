@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import NamedTuple
 
-from torchspan._files.folders import Folder
 from torchspan._launched.faults import SUFFIX
+from torchspan.base.files.folders import Folder
 
 _LARGEST = 1_000_000
 """Bytes that are read of a file."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from torchspan._base.imports import index_of_path_finder, spec_behind
+from torchspan.base.imports import index_of_path_finder, spec_behind
 
 _KEPT = {"collections", "enum", "importlib", "re", "threading", "types", "typing", "weakref"}
 """Packages that stay in `sys.modules`, where Python itself looks for some, and so do those that spans go through."""

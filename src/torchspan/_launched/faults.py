@@ -9,10 +9,10 @@ import functools
 import os
 from typing import Any
 
-from torchspan._base.forks import in_each_child
-from torchspan._base.patching import Function, Patches
-from torchspan._files.folders import Folder
-from torchspan._files.opening import WHEN_LOST, Descriptor, system
+from torchspan.base.files.folders import Folder
+from torchspan.base.files.opening import WHEN_LOST, Descriptor, system
+from torchspan.base.forks import in_each_child
+from torchspan.base.patching import Function, Patches
 
 SUFFIX = ".crash"
 """Of the file; its stem is the process id."""

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from torchspan._base import import_hooks
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._files.opening import system
+from torchspan.base import import_hooks
+from torchspan.base.boundaries import ErrorBoundary
+from torchspan.base.files.opening import system
 
 if TYPE_CHECKING:
-    from torchspan._files.folders import Folder
     from torchspan._launched.run_settings import RunSettings
+    from torchspan.base.files.folders import Folder
 
 SUFFIX = ".inputs"
 """Of the file with what one process observed, in the folder for reports; its stem is the process id."""

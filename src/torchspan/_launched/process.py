@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 from opentelemetry.trace import NoOpTracer, ProxyTracerProvider, SpanContext, Tracer, TracerProvider
 
-from torchspan._base import forks
-from torchspan._base.by_identity import ByIdentity
-from torchspan._base.errors import Pause
-from torchspan._base.exits import NOT_TAKEN, Patience
-from torchspan._base.thread_starts import has_ended_by, start_thread
 from torchspan._launched import private_api as otel_private
 from torchspan._launched.run_report import NO_SDK, NOT_APPLIED, RunReport
 from torchspan._launched.run_settings import RunSettings
+from torchspan.base import forks
+from torchspan.base.by_identity import ByIdentity
+from torchspan.base.errors import Pause
+from torchspan.base.exits import NOT_TAKEN, Patience
+from torchspan.base.thread_starts import has_ended_by, start_thread
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider
 
-    from torchspan._files.folders import Folder
     from torchspan._launched.exporting import Delivery
     from torchspan._launched.provider import OwnTracers
+    from torchspan.base.files.folders import Folder
     from torchspan.sdk import RunFileProcessor
 
 

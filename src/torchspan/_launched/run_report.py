@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchspan import _config_file
-from torchspan._base.forks import in_each_child
-from torchspan._files.folders import Folder
-from torchspan._files.opening import Descriptor, check_size, system
 from torchspan._launched.run_settings import parse_traceparent
+from torchspan.base.files.folders import Folder
+from torchspan.base.files.opening import Descriptor, check_size, system
+from torchspan.base.forks import in_each_child
 
 SDK_DISABLED = "OTEL_SDK_DISABLED=true disables OpenTelemetry"
 DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS disables torchspan"

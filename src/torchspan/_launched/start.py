@@ -7,15 +7,15 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-from torchspan._base.logs import Log
+from torchspan.base.logs import Log
 from torchspan.environment_variables import TORCHSPAN_RUN
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from torchspan._files.folders import Folder
     from torchspan._launched.process import RunProcess
     from torchspan._launched.run_settings import RunSettings
+    from torchspan.base.files.folders import Folder
 
 logger = Log("torchspan", names_itself=True)
 
@@ -69,7 +69,7 @@ def _observe_inputs(settings: RunSettings, reports: Folder, process: RunProcess)
 
 def _reports(path: str) -> Folder | None:
     """The folder for reports. None if it does not exist, because `run` has ended, or if it is not this user's."""
-    from torchspan._files.folders import Folder
+    from torchspan.base.files.folders import Folder
 
     try:
         return Folder(path)
@@ -121,8 +121,8 @@ def _configure(process: RunProcess) -> None:
         return
     from opentelemetry.instrumentation.auto_instrumentation import _load
 
-    from torchspan._base.thread_starts import making_threads
     from torchspan._launched.private_api import give_exporters_own_random
+    from torchspan.base.thread_starts import making_threads
 
     # OpenTelemetry logs what it raises, with values of the file, which may be credentials.
     factory = logging.getLogRecordFactory()

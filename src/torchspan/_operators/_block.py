@@ -12,9 +12,10 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from torchspan import _dynamo_safety, phase, semconv
-from torchspan._base.logs import Log
+from torchspan import phase, semconv
 from torchspan._operators._limits import DEPTH, GREATEST_DEPTH, MIN_DURATION_S
+from torchspan.base import dynamo_safety
+from torchspan.base.logs import Log
 from torchspan.engine import RUNNING
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class operators:  # noqa: N801 - it is used as a function is
         self._open: list[tuple[Engine, Event | None]] = []
 
     def __enter__(self) -> Self:
-        if _dynamo_safety.is_tracing():
+        if dynamo_safety.is_tracing():
             return self
         engine = RUNNING.engine
         if engine is not None:
@@ -84,17 +85,17 @@ class operators:  # noqa: N801 - it is used as a function is
     def _begin(self, engine: Engine, frame: FrameType) -> Event | None:
         if _is_in_coroutine(frame):
             return None
-        event: Event | None = _dynamo_safety.undisturbed(engine.open, phase.OPERATORS, self._limits())
+        event: Event | None = dynamo_safety.undisturbed(engine.open, phase.OPERATORS, self._limits())
         return event
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _tb: TracebackType | None
     ) -> None:
-        if _dynamo_safety.is_tracing() or not self._open:
+        if dynamo_safety.is_tracing() or not self._open:
             return
         engine, event = self._open.pop()
         if event is not None:
-            engine.guard.end("ending a block of operators", _dynamo_safety.undisturbed, engine.close, event, error)
+            engine.guard.end("ending a block of operators", dynamo_safety.undisturbed, engine.close, event, error)
 
     def _limits(self) -> dict[str, object]:
         return {
@@ -157,4 +158,4 @@ def _is_in_coroutine(frame: FrameType) -> bool:
     return True
 
 
-_dynamo_safety.register_with_dynamo()
+dynamo_safety.register_with_dynamo()

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from torchspan import phase, semconv
-from torchspan._base import import_hooks
-from torchspan._base.logs import Log
-from torchspan._base.recorded_operators import OPERATORS, RecordedOperators
 from torchspan._operators._limits import DEPTH, MIN_DURATION_S
+from torchspan.base import import_hooks
+from torchspan.base.logs import Log
+from torchspan.base.recorded_operators import OPERATORS, RecordedOperators
 from torchspan.engine import Event, Listener
 from torchspan.redaction.operator_text import operator_name
 

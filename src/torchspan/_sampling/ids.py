@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan._base.forks import in_each_child
+from torchspan.base.forks import in_each_child
 
 INVALID_ID = 0
 """Not a valid id of a span or a trace (W3C Trace Context, all zeros)."""

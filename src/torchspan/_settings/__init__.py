@@ -17,9 +17,9 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, Literal, TypeVar
 
-from torchspan._base.logs import Log
 from torchspan._sampling.rules import SETTING, SamplingRules
 from torchspan._settings import kinds
+from torchspan.base.logs import Log
 from torchspan.exceptions import ConfigurationError
 
 logger = Log("torchspan", names_itself=True)
@@ -419,7 +419,7 @@ def refuse_unknown(names: Iterable[str]) -> None:
     """Raises UnknownArgumentError for the first name that `instrument()` does not take; suggests the name that was meant."""
     for name in names:
         if name not in ARGUMENTS:
-            from torchspan._base.spelling import hint
+            from torchspan.base.spelling import hint
 
             raise UnknownArgumentError(f"instrument() got an unexpected argument {name!r} ({hint(name, ARGUMENTS)})")
 
@@ -428,7 +428,7 @@ def refuse_misspelled(names: Iterable[str]) -> None:
     """Raises UnknownArgumentError for the first name that is almost one that `instrument()` takes. Leaves other names alone."""
     unknown = [name for name in names if name not in ARGUMENTS and name not in CONVENTIONAL]
     if unknown:
-        from torchspan._base.spelling import closest  # a millisecond, with the search, of each start
+        from torchspan.base.spelling import closest  # a millisecond, with the search, of each start
 
         refuse_unknown(name for name in unknown if closest(name, ARGUMENTS))
 
@@ -439,7 +439,7 @@ def unknown_variables(environment: Mapping[str, str] = os.environ) -> dict[str, 
     names = sorted(name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX))
     unknown = [name for name in names if name not in known]
     if unknown:
-        from torchspan._base.spelling import closest
+        from torchspan.base.spelling import closest
     # Without the beginning that they share: it would allow for more mistakes in the rest.
     return {f"{PREFIX}{name}": known.get(closest(name[:LONGEST_NAME], known) or "") for name in unknown}
 
@@ -469,8 +469,8 @@ def options() -> type:
 
 
 def _warn_of_unknown_option(name: str, known: Iterable[str]) -> None:
-    from torchspan._base.spelling import hint
     from torchspan._config_file import PLACE
+    from torchspan.base.spelling import hint
 
     if _is_first(PLACE, name):
         meant = hint(name[:LONGEST_NAME], known)

@@ -41,12 +41,11 @@ from time import perf_counter
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from torchspan import _dynamo_safety
-from torchspan._base import by_identity
-from torchspan._base.reading import entries
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.wrap import WrapperFactory, is_excluded
 from torchspan.adapters.run_events import RunCall, RunEvents
+from torchspan.base import by_identity, dynamo_safety
+from torchspan.base.reading import entries
 from torchspan.engine import Decision, Decisions, Event, RunTally, Verdict
 from torchspan.engine.run_sampling import Roots
 from torchspan.engine.run_times import RunTimes
@@ -181,7 +180,7 @@ class EngineRuns:
 
         @functools.wraps(function)
         def observed_forward(*args: Any, **kwargs: Any) -> Any:
-            if _dynamo_safety.is_tracing() or not args:
+            if dynamo_safety.is_tracing() or not args:
                 return function(*args, **kwargs)
             return run(args[0], (args[1:], kwargs))
 
@@ -228,7 +227,7 @@ class EngineRuns:
 
     def _begin(self, first: Any, second: Any, is_picked: bool) -> _BegunRun | None:
         call = self._call(first, second)
-        if is_excluded(self._action.excluded_callers) or _dynamo_safety.is_symbolic(_values(call.inputs)):
+        if is_excluded(self._action.excluded_callers) or dynamo_safety.is_symbolic(_values(call.inputs)):
             return None
         states = self.states  # read before the decision: if anything changes meanwhile, what is remembered is discarded
         decide = functools.partial(self._decisions.decide, call.runner, is_picked=is_picked)
@@ -377,7 +376,7 @@ class EngineRuns:
 
     def _keeps(self, call: RunCall, error: BaseException) -> bool:
         is_left_out = not issubclass(type(error), Exception) or is_excluded(self._action.excluded_callers)
-        return not (is_left_out or _dynamo_safety.is_symbolic(_values(call.inputs)))
+        return not (is_left_out or dynamo_safety.is_symbolic(_values(call.inputs)))
 
 
 def _values(inputs: Any) -> tuple[Any, ...]:

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Callable
 
 from torchspan import semconv
-from torchspan._base.exits import AT_EXIT
-from torchspan._base.forks import ThisProcess
-from torchspan._base.imports import Import, run_body
+from torchspan.base.exits import AT_EXIT
+from torchspan.base.forks import ThisProcess
+from torchspan.base.imports import Import, run_body
 from torchspan.engine import Engine, Event, Placement
 from torchspan.phase import IMPORT
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base.reading import instance_dict
 from torchspan.adapters.machinery.ports import Notes
 from torchspan.adapters.machinery.provenance import EngineIds
+from torchspan.base.reading import instance_dict
 from torchspan.inputs.port import (
     Action,
     CallShape,

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base import forks, reading
-from torchspan._base.patching import Patches
-from torchspan._base.reading import attribute
-from torchspan._base.scratch import Key
 from torchspan.adapters.machinery.wrap import WrapperFactory
+from torchspan.base import forks, reading
+from torchspan.base.patching import Patches
+from torchspan.base.reading import attribute
+from torchspan.base.scratch import Key
 from torchspan.engine import Event, Occurrence
 from torchspan.probes import Method, Target
 from torchspan.probes.describe.build import (

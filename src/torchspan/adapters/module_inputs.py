@@ -15,13 +15,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.by_identity import ByIdentity
-from torchspan._base.forks import renewed
-from torchspan._base.logs import Log
 from torchspan.adapters.input_limits import CallLimits, Measurement
 from torchspan.adapters.machinery.ports import Notes, Ports
 from torchspan.adapters.machinery.provenance import EngineIds
+from torchspan.base import reading
+from torchspan.base.by_identity import ByIdentity
+from torchspan.base.forks import renewed
+from torchspan.base.logs import Log
 from torchspan.engine import Engine, Event
 from torchspan.inputs.port import (
     CallHook,

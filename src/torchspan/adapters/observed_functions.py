@@ -8,9 +8,9 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from torchspan import semconv
-from torchspan._base.reading import IDENTIFIER_LIMIT, attribute
-from torchspan._base.scratch import Key
 from torchspan.adapters.machinery.ports import Ports
+from torchspan.base.reading import IDENTIFIER_LIMIT, attribute
+from torchspan.base.scratch import Key
 from torchspan.engine import (
     CURRENT,
     DETACHED,

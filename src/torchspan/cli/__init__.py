@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections.abc import Sequence
 
-from torchspan._version import __version__
+from torchspan.base.version import __version__
 from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._command import Command, CommandError
 from torchspan.cli.compare import CompareCommand

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchspan import phase, semconv
-from torchspan._files.folders import Folder
 from torchspan._launched.crash import Crash, read_crashes
 from torchspan._launched.run_report import NOTHING, RunReport, likely_reason, missing, problems, read_reports
 from torchspan._launched.run_settings import RunSettings
@@ -22,6 +21,7 @@ from torchspan.answers.lines import printable
 from torchspan.answers.printable_spans import printable_spans
 from torchspan.answers.units import source_line
 from torchspan.answers.whole_texts import with_texts
+from torchspan.base.files.folders import Folder
 from torchspan.cli import _output
 from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._child import Ended

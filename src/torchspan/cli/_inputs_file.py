@@ -8,8 +8,8 @@ import secrets
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
-from torchspan._files.folders import Folder
 from torchspan._launched.observing import SUFFIX
+from torchspan.base.files.folders import Folder
 from torchspan.cli._output import Output, relative
 from torchspan.inputs.port import Document, InputFileError, documents, merging
 from torchspan.sdk import _path

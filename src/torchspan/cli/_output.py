@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from torchspan._files.opening import check_is_of_traces, open_existing, refused
 from torchspan.answers.lines import printable
+from torchspan.base.files.opening import check_is_of_traces, open_existing, refused
 from torchspan.cli._command import CommandError
 from torchspan.environment_variables import TORCHSPAN_FILE
 from torchspan.sdk import _path

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchspan._files.folders import MARKER, Folder
+from torchspan.base.files.folders import MARKER, Folder
 from torchspan.cli._command import CommandError
 
 _PREFIX = "torchspan-run-"

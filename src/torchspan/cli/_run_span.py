@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torchspan import phase, semconv
 from torchspan._launched.run_settings import RunSettings, parse_traceparent
 from torchspan._settings import resolved_variable
-from torchspan._version import __version__
+from torchspan.base.version import __version__
 from torchspan.cli._child import Ended
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.traces import Span, read

@@ -9,8 +9,8 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 
-from torchspan._files.opening import open_own, replace_file
 from torchspan.answers.lines import printable
+from torchspan.base.files.opening import open_own, replace_file
 from torchspan.cli._command import CommandError
 from torchspan.views import WRITTEN
 

@@ -14,10 +14,10 @@ import time
 from typing import Any
 
 from torchspan import phase, semconv
-from torchspan._base.background import Background, Wake
-from torchspan._base.exits import AT_EXIT
-from torchspan._base.forks import in_each_child, renewed
-from torchspan._base.reading import entries
+from torchspan.base.background import Background, Wake
+from torchspan.base.exits import AT_EXIT
+from torchspan.base.forks import in_each_child, renewed
+from torchspan.base.reading import entries
 from torchspan.device import _driver
 from torchspan.engine import Deferral, Engine, Event, Listener, ObservedRun
 from torchspan.semconv import MissingGpuTime

@@ -23,10 +23,10 @@ from threading import get_ident
 from typing import Any, NamedTuple
 
 from torchspan import phase, semconv
-from torchspan._base import reading
-from torchspan._base.by_identity import ByIdentity
-from torchspan._base.forks import in_each_child
-from torchspan._base.logs import Log
+from torchspan.base import reading
+from torchspan.base.by_identity import ByIdentity
+from torchspan.base.forks import in_each_child
+from torchspan.base.logs import Log
 from torchspan.engine import Event, Listener, ObservedRun
 
 logger = Log("torchspan")

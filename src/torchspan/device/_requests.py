@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from torchspan._base.logs import Log
+from torchspan.base.logs import Log
 from torchspan.device._layers import EACH, MOST_RUNS, request_layers
 from torchspan.engine import RUNNING
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchspan._base.forks import in_each_child
+from torchspan.base.forks import in_each_child
 from torchspan.engine.event import Event
 from torchspan.engine.listener import Listener
 from torchspan.phase import PHASES, Phase

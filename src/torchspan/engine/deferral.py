@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from torchspan._base.forks import in_each_child
+from torchspan.base.forks import in_each_child
 from torchspan.engine.event import Event
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
-from torchspan._base.boundaries import undo_all
-from torchspan._base.by_identity import ByIdentity
-from torchspan._base.errors import Guard
-from torchspan._base.reading import traceback_of
-from torchspan._base.scratch import FAILED_CHILD
+from torchspan.base.boundaries import undo_all
+from torchspan.base.by_identity import ByIdentity
+from torchspan.base.errors import Guard
+from torchspan.base.reading import traceback_of
+from torchspan.base.scratch import FAILED_CHILD
 from torchspan.engine.deferral import Deferral, Waiting
 from torchspan.engine.event import CURRENT, DETACHED, Attributes, Event, Observed, Placement
 from torchspan.engine.listener import Listener, end_all, open_all

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import perf_counter_ns, time_ns  # the real ones, also where a test of the program replaces them later
 from typing import TYPE_CHECKING, Any, Literal
 
-from torchspan._base.scratch import Scratch
+from torchspan.base.scratch import Scratch
 from torchspan.engine.processor_time import UNMEASURED, ProcessorClock, ProcessorTime
 from torchspan.phase import NOTICED_LATE, Phase
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from torchspan._base.boundaries import is_programs
-from torchspan._base.errors import Guard
+from torchspan.base.boundaries import is_programs
+from torchspan.base.errors import Guard
 from torchspan.engine.event import Event
 from torchspan.phase import Phase
 

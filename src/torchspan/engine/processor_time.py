@@ -7,7 +7,7 @@ import threading
 import time
 from typing import NamedTuple
 
-from torchspan._base.forks import ThisProcess
+from torchspan.base.forks import ThisProcess
 from torchspan.phase import Phase
 
 try:

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
-from torchspan._base.by_identity import ByIdentity
+from torchspan.base.by_identity import ByIdentity
 
 PER_SECOND = 10
 """Events a second and object, unless another number is given."""

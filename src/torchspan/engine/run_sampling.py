@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from torchspan._base.forks import in_each_child
 from torchspan._sampling.rules import SamplingRules
+from torchspan.base.forks import in_each_child
 from torchspan.engine.rate_limits import RateLimits
 from torchspan.engine.runs import FOR_ITSELF, PASS, Around, Decision, Pick, Surroundings, Verdict
 

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from torchspan._base.errors import Guard
-from torchspan._base.forks import in_each_child
+from torchspan.base.errors import Guard
+from torchspan.base.forks import in_each_child
 from torchspan.engine.event import Event
 from torchspan.engine.listener import Listener
 from torchspan.phase import EXECUTE, RUNS

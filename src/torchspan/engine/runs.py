@@ -12,7 +12,7 @@ from enum import Enum, auto
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from torchspan._base.by_identity import ByIdentity
+from torchspan.base.by_identity import ByIdentity
 from torchspan.engine.event import Event
 from torchspan.engine.rate_limits import RateLimits
 from torchspan.engine.run_tally import RunTally

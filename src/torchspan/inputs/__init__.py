@@ -12,7 +12,7 @@ docs/how-to/observing-inputs.md is a guide.
 
 from __future__ import annotations
 
-from torchspan import _dynamo_safety
+from torchspan.base import dynamo_safety
 from torchspan.inputs.aligned.findings import Finding
 from torchspan.inputs.inferred.exports import ExportedModel
 from torchspan.inputs.input_observer import InputObserver
@@ -38,4 +38,4 @@ __all__ = [
     "TensorShape",
 ]
 
-_dynamo_safety.register_with_dynamo()
+dynamo_safety.register_with_dynamo()

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import Any
 
-from torchspan._base import reading
-from torchspan._base.forks import renewed
+from torchspan.base import reading
+from torchspan.base.forks import renewed
 from torchspan.inputs.aligned import findings
 from torchspan.inputs.aligned.alignment import Alignment, NothingObservedError
 from torchspan.inputs.aligned.findings import Finding

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from torchspan._version import __version__
+from torchspan.base.version import __version__
 from torchspan.native._manifest import (
     COMMAND,
     LIBRARY,

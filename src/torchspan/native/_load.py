@@ -9,7 +9,7 @@ from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any
 
-from torchspan._base.logs import Log
+from torchspan.base.logs import Log
 from torchspan.environment_variables import TORCHSPAN_NATIVE_BUILD
 from torchspan.native._manifest import TorchBuild, UnavailableError, fitting
 

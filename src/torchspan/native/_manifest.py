@@ -16,8 +16,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torchspan._files.opening import CAREFULLY, system
-from torchspan._files.user_folder import caches
+from torchspan.base.files.opening import CAREFULLY, system
+from torchspan.base.files.user_folder import caches
 
 COMMAND = "python -m torchspan.native build"
 """Builds a library."""

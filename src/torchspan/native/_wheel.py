@@ -10,7 +10,7 @@ import sysconfig
 import zipfile
 from pathlib import Path
 
-from torchspan._version import __version__
+from torchspan.base.version import __version__
 from torchspan.native._manifest import LIBRARY, MANIFEST, PACKAGE, TorchBuild, UnavailableError
 
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from torchspan import _dynamo_safety
-from torchspan._base.errors import ErrorPolicy
+from torchspan.base import dynamo_safety
+from torchspan.base.errors import ErrorPolicy
 from torchspan.observers import tensorrt, torch, torch_tensorrt
 from torchspan.observers._elsewhere import Observation, observe_function
 from torchspan.observers._observable import (
@@ -66,4 +66,4 @@ __all__ = [
     "torch_tensorrt",
 ]
 
-_dynamo_safety.register_with_dynamo()
+dynamo_safety.register_with_dynamo()

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
-from torchspan._base import reading
-from torchspan._base.errors import ErrorPolicy, Rethrown, UserCallback
+from torchspan.base import reading
+from torchspan.base.errors import ErrorPolicy, Rethrown, UserCallback
 from torchspan.subscribers.interest import Gate
 
 _numbers, _keys = itertools.count(1), itertools.count(1)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from torchspan._base.errors import ErrorPolicy
+from torchspan.base.errors import ErrorPolicy
 
 SCOPES = ("context", "process")
 

@@ -9,8 +9,8 @@ import weakref
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from torchspan import _dynamo_safety
-from torchspan._base.errors import ErrorPolicy
+from torchspan.base import dynamo_safety
+from torchspan.base.errors import ErrorPolicy
 from torchspan.observers._checks import checked_policy
 from torchspan.observers._observable import CallableObservers, make_observable
 from torchspan.observers._observer import Observer
@@ -18,7 +18,7 @@ from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.subscribers.entry import Removable
 
 if TYPE_CHECKING:
-    from torchspan._base.patching import Patches
+    from torchspan.base.patching import Patches
 
 
 class Observation(Removable):
@@ -44,7 +44,7 @@ class Observation(Removable):
 
         A second call does nothing.
         """
-        if self._patches is None or _dynamo_safety.is_tracing():
+        if self._patches is None or dynamo_safety.is_tracing():
             return
         with REGISTRY.changing():
             patches, self._patches = self._patches, None
@@ -77,9 +77,9 @@ def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Obser
         ImportError: The module cannot be imported.
         AttributeError: The module or the class has no such name.
     """
-    if _dynamo_safety.is_tracing():
+    if dynamo_safety.is_tracing():
         return Observation(None, None)
-    from torchspan._base.patching import Patches, in_use
+    from torchspan.base.patching import Patches, in_use
 
     if not isinstance(target, str):
         module, name = getattr(target, "__module__", None), getattr(target, "__qualname__", None)

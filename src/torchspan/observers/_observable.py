@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
-from torchspan import _dynamo_safety
-from torchspan._base import reading
-from torchspan._base.boundaries import is_programs
-from torchspan._base.errors import ErrorPolicy
-from torchspan._base.reading import is_a
+from torchspan.base import dynamo_safety, reading
+from torchspan.base.boundaries import is_programs
+from torchspan.base.errors import ErrorPolicy
+from torchspan.base.reading import is_a
 from torchspan.engine import Observed
 from torchspan.observers._checks import checked_policy
 from torchspan.observers._observer import Observer, PartObserver
@@ -143,7 +142,7 @@ class ObservableSite:
         recorder = RECORDING.recorder
         if REGISTRY.busy.now and recorder is not None:
             recorder.missed()
-        if not self.is_observed or REGISTRY.busy.now or _dynamo_safety.is_symbolic((*args, *kwargs.values())):
+        if not self.is_observed or REGISTRY.busy.now or dynamo_safety.is_symbolic((*args, *kwargs.values())):
             return None
         observed = Observed(self.function, args, kwargs)
         call = ObservedCall(observed, recorder, None)
@@ -263,7 +262,7 @@ def make_observable(orig_func: Callable[P, R], policy: ErrorPolicy | None = None
     Raises:
         TypeError: `orig_func` is a class (observe its methods) or cannot be called, or `policy` has the wrong type.
     """
-    if _dynamo_safety.is_tracing():
+    if dynamo_safety.is_tracing():
         return orig_func  # type: ignore[return-value]
     if isinstance(orig_func, type) or not callable(orig_func):
         hint = ": observe its methods" if isinstance(orig_func, type) else ""

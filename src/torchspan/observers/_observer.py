@@ -7,9 +7,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Literal, NoReturn, TypeVar
 
-from torchspan import _dynamo_safety
-from torchspan._base.boundaries import rethrow
-from torchspan._base.errors import ErrorPolicy
+from torchspan.base import dynamo_safety
+from torchspan.base.boundaries import rethrow
+from torchspan.base.errors import ErrorPolicy
 from torchspan.observers._added import Added, AddedCallbacks
 from torchspan.observers._checks import checked_policy, checked_scope
 from torchspan.subscribers import local_state
@@ -53,7 +53,7 @@ class Observer(Generic[C]):
         self._scope: Scope = checked_scope(scope)
         self._policy = checked_policy(policy)
         self._known: AddedCallbacks | None = None
-        if not _dynamo_safety.is_tracing():
+        if not dynamo_safety.is_tracing():
             self._begin()
 
     def __repr__(self) -> str:
@@ -62,7 +62,7 @@ class Observer(Generic[C]):
     @property
     def is_heard(self) -> bool:
         """Whether the observer has a callback, here or in another context, or torchspan records its events."""
-        return not _dynamo_safety.is_tracing() and self._is_wanted(self._callbacks())
+        return not dynamo_safety.is_tracing() and self._is_wanted(self._callbacks())
 
     def _callbacks(self) -> AddedCallbacks:
         return self._known or self._begin()  # it was made in code that was being traced
@@ -100,7 +100,7 @@ class Observer(Generic[C]):
             TypeError: `callback` cannot be called, or `policy` has the wrong type.
             ValueError: `scope` is neither `context` nor `process`.
         """
-        if _dynamo_safety.is_tracing():
+        if dynamo_safety.is_tracing():
             return Registration(self, None)
         if not callable(callback):
             raise TypeError(f"callback must be callable, not {callback!r} (for {self!r})")
@@ -123,7 +123,7 @@ class Observer(Generic[C]):
 
     def _here(self) -> list[Added]:
         """The callbacks that are called here, in the order in which they were added."""
-        return [] if _dynamo_safety.is_tracing() else self._callbacks().here()
+        return [] if dynamo_safety.is_tracing() else self._callbacks().here()
 
     # --- firing -----------------------------------------------------------------------------------------------
     def observe(self, *args: Any, **kwargs: Any) -> None:
@@ -135,10 +135,10 @@ class Observer(Generic[C]):
             *args: Positional arguments of the callbacks.
             **kwargs: Keyword arguments of the callbacks.
         """
-        if _dynamo_safety.is_tracing() or self._callbacks().gate.countdown is None or REGISTRY.busy.now:
+        if dynamo_safety.is_tracing() or self._callbacks().gate.countdown is None or REGISTRY.busy.now:
             return
-        if not _dynamo_safety.is_symbolic((*args, *kwargs.values())):
-            _dynamo_safety.undisturbed(self._fire, args, kwargs)
+        if not dynamo_safety.is_symbolic((*args, *kwargs.values())):
+            dynamo_safety.undisturbed(self._fire, args, kwargs)
 
     def _fire(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """What `observe` does, for code that has made its tests already."""
@@ -238,7 +238,7 @@ class Registration(Removable):
 
     def remove(self) -> None:
         """Remove the callback, in every context. A second call does nothing."""
-        if self._added is None or _dynamo_safety.is_tracing():
+        if self._added is None or dynamo_safety.is_tracing():
             return
         added, self._added = self._added(), None
         if added is not None and added.is_on:
@@ -259,7 +259,7 @@ class Callbacks:
 
     def remove(self, callback: Callback) -> None:
         """Remove the first callback that equals `callback`. Raises ValueError if there is none."""
-        if _dynamo_safety.is_tracing():  # nothing was appended either
+        if dynamo_safety.is_tracing():  # nothing was appended either
             return
         for added in self._observer._here():
             if added.callback == callback:

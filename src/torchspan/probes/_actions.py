@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base.scratch import Key, Scratch
+from torchspan.base.scratch import Key, Scratch
 from torchspan.phase import Phase
 from torchspan.probes._call import Call
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Propagates OpenTelemetry's context where Python does not: into threads, work items of pools, and processes.
 
-General layout: `_context` is the context as the other side sees it, and the carrier with which `torchspan._context.threads`
+General layout: `_context` is the context as the other side sees it, and the carrier with which `torchspan.base.context.threads`
 propagates it into threads and pools. `_carrier` is the context's form as text, in which pools, `_processes` and `_environment`
 propagate it, and `_start_up` reads the context that this process was started with. The folder's other files are loaded when there
 is a context to propagate. Most processes that `opentelemetry-instrument` starts have none.
@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as context_api
 
-from torchspan._base import boundaries
-from torchspan._base.boundaries import ErrorBoundary, undo_all
-from torchspan._base.forks import uncut
-from torchspan._base.import_hooks import Undo, when_imported
-from torchspan._base.patching import Function, Patches
-from torchspan._context import threads
+from torchspan.base import boundaries
+from torchspan.base.boundaries import ErrorBoundary, undo_all
+from torchspan.base.context import threads
+from torchspan.base.forks import uncut
+from torchspan.base.import_hooks import Undo, when_imported
+from torchspan.base.patching import Function, Patches
 from torchspan.propagation._context import CONSEQUENCE, CurrentContext, StartContext
 
 if TYPE_CHECKING:

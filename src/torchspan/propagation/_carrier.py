@@ -17,12 +17,12 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter
 
-from torchspan._base import reading
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.patching import Function
-from torchspan._base.reading import is_a
-from torchspan._context.threads import within
 from torchspan._launched.own_spans import OwnSpan, is_owned
+from torchspan.base import reading
+from torchspan.base.boundaries import ErrorBoundary
+from torchspan.base.context.threads import within
+from torchspan.base.patching import Function
+from torchspan.base.reading import is_a
 from torchspan.propagation._context import CurrentContext
 
 BAGGAGE = "BAGGAGE"

@@ -25,17 +25,17 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span
 
-from torchspan._base import reading
-from torchspan._base.boundaries import ErrorBoundary, failed
-from torchspan._base.by_identity import ByIdentity
-from torchspan._base.exits import NOT_TAKEN, Patience
-from torchspan._base.forks import in_each_child
-from torchspan._base.import_hooks import Undo
-from torchspan._base.logs import Log
-from torchspan._base.patching import Function, Patches
-from torchspan._base.thread_starts import has_ended_by, start_thread
-from torchspan._context.span_ends import SpanEnds
-from torchspan._files.opening import Descriptor, check_size, system
+from torchspan.base import reading
+from torchspan.base.boundaries import ErrorBoundary, failed
+from torchspan.base.by_identity import ByIdentity
+from torchspan.base.context.span_ends import SpanEnds
+from torchspan.base.exits import NOT_TAKEN, Patience
+from torchspan.base.files.opening import Descriptor, check_size, system
+from torchspan.base.forks import in_each_child
+from torchspan.base.import_hooks import Undo
+from torchspan.base.logs import Log
+from torchspan.base.patching import Function, Patches
+from torchspan.base.thread_starts import has_ended_by, start_thread
 from torchspan.propagation import _carrier
 from torchspan.propagation._context import from_elsewhere
 

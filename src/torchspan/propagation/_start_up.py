@@ -9,8 +9,8 @@ from typing import Any
 from opentelemetry import context as context_api
 from opentelemetry import trace
 
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.import_hooks import Undo
+from torchspan.base.boundaries import ErrorBoundary
+from torchspan.base.import_hooks import Undo
 from torchspan.propagation import _carrier
 from torchspan.propagation._context import StartContext, from_elsewhere
 

@@ -12,7 +12,7 @@ import re
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
-from torchspan._base import source_places
+from torchspan.base import source_places
 from torchspan.phase import BUILD_PHASE, SPANS
 from torchspan.redaction import UNKNOWN
 from torchspan.redaction.bounds import cut

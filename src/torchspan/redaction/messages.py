@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from torchspan._base.reading import traceback_of
+from torchspan.base.reading import traceback_of
 from torchspan.redaction import UNKNOWN
 from torchspan.redaction.bounds import VALUE_LIMIT
 from torchspan.redaction.code_texts import texts_of

@@ -21,8 +21,8 @@ except ImportError as error:
     ) from error
 
 from torchspan import semconv
-from torchspan._base.logs import Log
-from torchspan._version import __version__
+from torchspan.base.logs import Log
+from torchspan.base.version import __version__
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE
 from torchspan.sdk._span_file import FileIsFullError, SpanFile
 from torchspan.sdk._starts import start_of

@@ -18,13 +18,13 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import SpanContext, TraceFlags
 
 from torchspan import phase, semconv
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.forks import before_each_fork, in_each_child
-from torchspan._base.logs import Log
-from torchspan._base.recorded_operators import RecordedOperators
-from torchspan._base.thread_starts import without_signals
-from torchspan._files import withheld
-from torchspan._files.opening import system
+from torchspan.base.boundaries import ErrorBoundary
+from torchspan.base.files import withheld
+from torchspan.base.files.opening import system
+from torchspan.base.forks import before_each_fork, in_each_child
+from torchspan.base.logs import Log
+from torchspan.base.recorded_operators import RecordedOperators
+from torchspan.base.thread_starts import without_signals
 from torchspan.environment_variables import TORCHSPAN_FILE_MODE
 from torchspan.sdk import _operator_texts
 from torchspan.sdk._open_spans import OpenSpan, OpenSpans

@@ -8,7 +8,7 @@ from json.encoder import encode_basestring_ascii as quoted
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, TraceState
 
-from torchspan._base.recorded_operators import EVENT_BYTES, RecordedOperators
+from torchspan.base.recorded_operators import EVENT_BYTES, RecordedOperators
 from torchspan.sdk._operator_spans import EVENT, spans_with_texts
 from torchspan.sdk._otlp_json import Encoded, Encoder
 

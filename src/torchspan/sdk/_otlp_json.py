@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, TraceState
 
-from torchspan._base.logs import Log
+from torchspan.base.logs import Log
 
 _KINDS = {
     SpanKind.INTERNAL: "1",

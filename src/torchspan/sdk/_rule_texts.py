@@ -7,9 +7,9 @@ import functools
 from collections.abc import Iterator, Mapping
 
 from torchspan import _settings
-from torchspan._base.logs import Log
-from torchspan._base.spelling import hint
 from torchspan._sampling.rules import SETTING, Instrumented, SamplingRules
+from torchspan.base.logs import Log
+from torchspan.base.spelling import hint
 
 VARIABLE = "OTEL_TRACES_SAMPLER_ARG"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from time import monotonic, sleep  # the real ones, also where a program replaces them later
 from typing import Any
 
-from torchspan._base.forks import in_each_child
-from torchspan._files.opening import (
+from torchspan._settings import value_of
+from torchspan.base.files.opening import (
     Descriptor,
     check_is_of_traces,
     check_size,
@@ -23,7 +23,7 @@ from torchspan._files.opening import (
     system,
     write_some,
 )
-from torchspan._settings import value_of
+from torchspan.base.forks import in_each_child
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path
 from torchspan.sdk._otlp_json import Encoded, Encoder, lines

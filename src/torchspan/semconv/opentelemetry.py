@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan._base import reading
+from torchspan.base import reading
 from torchspan.redaction.kinds_of_text import ErrorMessage, HostName, Identifier, PlaceText, Version
 from torchspan.semconv._table import Attribute
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from torchspan._base import forks
-from torchspan._base.errors import FAILED
-from torchspan._base.forks import in_each_child
-from torchspan._base.logs import Log
+from torchspan.base import forks
+from torchspan.base.errors import FAILED
+from torchspan.base.forks import in_each_child
+from torchspan.base.logs import Log
 from torchspan.phase import Phase
 from torchspan.subscribers import local_state
 from torchspan.subscribers.entry import Entry

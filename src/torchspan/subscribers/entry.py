@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from torchspan._base.errors import UserCallback
+from torchspan.base.errors import UserCallback
 from torchspan.subscribers.checks import check_bool, check_callable, check_probability, checked_scopes
 from torchspan.subscribers.sampling import SamplingMode
 from torchspan.subscribers.scope import Scope

@@ -10,7 +10,7 @@ import types
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from torchspan._base.errors import PROCESS_GUARD
+from torchspan.base.errors import PROCESS_GUARD
 from torchspan.subscribers.interest import Gate
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from torchspan import _dynamo_safety
-from torchspan._base import forks
-from torchspan._context import threads
+from torchspan.base import dynamo_safety, forks
+from torchspan.base.context import threads
 from torchspan.subscribers.checks import check_bool, check_callable
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def get_record_function_tls() -> RecordFunctionTLS:
     Returns:
         A value for `set_record_function_tls`. In code that Dynamo traces, the default value.
     """
-    return RecordFunctionTLS() if _dynamo_safety.is_tracing() else current()
+    return RecordFunctionTLS() if dynamo_safety.is_tracing() else current()
 
 
 def set_record_function_tls(tls: RecordFunctionTLS) -> None:
@@ -62,7 +61,7 @@ def set_record_function_tls(tls: RecordFunctionTLS) -> None:
     Raises:
         TypeError: `tls` is not a `RecordFunctionTLS`.
     """
-    if not _dynamo_safety.is_tracing():
+    if not dynamo_safety.is_tracing():
         if not isinstance(tls, RecordFunctionTLS):
             raise TypeError(f"tls must be a RecordFunctionTLS, which get_record_function_tls() returns, not {tls!r}")
         _put(tls)
@@ -140,7 +139,7 @@ CARRIER = StateCarrier()
 
 def is_record_function_enabled() -> bool:
     """Return whether user callbacks run in the current context. True in code that Dynamo traces."""
-    return _dynamo_safety.is_tracing() or current().enabled
+    return dynamo_safety.is_tracing() or current().enabled
 
 
 def enable_record_function(enable: bool = True) -> None:
@@ -152,7 +151,7 @@ def enable_record_function(enable: bool = True) -> None:
     Raises:
         TypeError: `enable` is not a bool.
     """
-    if not _dynamo_safety.is_tracing():
+    if not dynamo_safety.is_tracing():
         check_bool("enable", enable)
         _put(current()._replace(enabled=enable))
 
@@ -177,13 +176,13 @@ class RecordFunctionGuard:
         self._before: list[bool] = []
 
     def __enter__(self) -> Self:
-        if not _dynamo_safety.is_tracing():
+        if not dynamo_safety.is_tracing():
             self._before.append(is_record_function_enabled())
             enable_record_function(self._is_enabled)
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        if not _dynamo_safety.is_tracing():
+        if not dynamo_safety.is_tracing():
             enable_record_function(self._before.pop())
 
 
@@ -218,7 +217,7 @@ class ThreadLocalState:
         Raises:
             TypeError: `function` cannot be called.
         """
-        if _dynamo_safety.is_tracing():
+        if dynamo_safety.is_tracing():
             return function(*args, **kwargs)
         check_callable("function", function)
         before = current()

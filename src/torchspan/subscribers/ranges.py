@@ -8,10 +8,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from torchspan import _dynamo_safety
-from torchspan._base import reading
-from torchspan._base.errors import PROCESS_GUARD
-from torchspan._base.reading import attribute, is_a
+from torchspan.base import dynamo_safety, reading
+from torchspan.base.errors import PROCESS_GUARD
+from torchspan.base.reading import attribute, is_a
 from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.subscribers.checks import check_integer, check_name, check_record_scope, check_tuple
 from torchspan.subscribers.function_wrappers import wrapped
@@ -168,11 +167,11 @@ class RecordedRange:
         self._numbers = sequence_nr, forward_thread_id, debug_handle
         self._operator_name = operator_name
         self._open: list[RecordFunction | None] | None = None
-        self._interest = _USER if scope is _USER_SCOPE or _dynamo_safety.is_tracing() else _fired(scope)
+        self._interest = _USER if scope is _USER_SCOPE or dynamo_safety.is_tracing() else _fired(scope)
 
     # --- as a context manager ---------------------------------------------------------------------------------
     def __enter__(self) -> Self:
-        if _dynamo_safety.is_tracing():
+        if dynamo_safety.is_tracing():
             return self
         is_wanted = self._interest.countdown is not None
         record = PROCESS_GUARD.call(_STARTING, self._begun, self._inputs, {}) if is_wanted else None
@@ -183,7 +182,7 @@ class RecordedRange:
     def __exit__(
         self, _type: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        if self._open is not None and not _dynamo_safety.is_tracing():
+        if self._open is not None and not dynamo_safety.is_tracing():
             record = self._open.pop()
             self._open = self._open or None  # what is traced may be guarded by it: None wherever nothing is open
             if record is not None:
@@ -192,7 +191,7 @@ class RecordedRange:
     @property
     def record(self) -> RecordFunction | None:
         """The innermost open range of this object. None while no callback is registered, and in code that Dynamo traces."""
-        return None if _dynamo_safety.is_tracing() or not self._open else self._open[-1]
+        return None if dynamo_safety.is_tracing() or not self._open else self._open[-1]
 
     def set_outputs(self, outputs: Any) -> None:
         """Set the outputs of the `with` statement, which end callbacks get as `RecordFunction.outputs`.
@@ -200,7 +199,7 @@ class RecordedRange:
         Args:
             outputs: A tuple of outputs. Anything else is the only output.
         """
-        if not _dynamo_safety.is_tracing() and self.record is not None:
+        if not dynamo_safety.is_tracing() and self.record is not None:
             self.record.set_outputs(outputs)
 
     # --- as a decorator ---------------------------------------------------------------------------------------
@@ -216,7 +215,7 @@ class RecordedRange:
         Raises:
             TypeError: `function` is a class (decorate its methods), or cannot be called.
         """
-        if _dynamo_safety.is_tracing():
+        if dynamo_safety.is_tracing():
             return function
         if isinstance(function, (staticmethod, classmethod)):
             return type(function)(self(function.__func__))
@@ -237,7 +236,7 @@ class RecordedRange:
         """Start a range if a callback runs for it."""
         if not resumes and REGISTRY.is_quiet(self._interest):
             return None
-        if _dynamo_safety.is_symbolic((*args, *kwargs.values()) if kwargs else args):
+        if dynamo_safety.is_symbolic((*args, *kwargs.values()) if kwargs else args):
             return None
         record = RecordFunction._opened(self._interest, resumes=resumes)
         if record is not None and record.is_active:

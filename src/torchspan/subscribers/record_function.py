@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from torchspan import _dynamo_safety
-from torchspan._base.errors import FAILED
+from torchspan.base import dynamo_safety
+from torchspan.base.errors import FAILED
 from torchspan.subscribers.callback_registry import REGISTRY, Registry
 from torchspan.subscribers.checks import check_record_scope, check_text
 from torchspan.subscribers.entry import Entry
@@ -86,7 +86,7 @@ class RecordFunction:
     _outputs: tuple[Any, ...] = ()
 
     def __init__(self, scope: RecordScope = RecordScope.FUNCTION) -> None:
-        if _dynamo_safety.is_tracing() or _dynamo_safety.is_symbolic(()):
+        if dynamo_safety.is_tracing() or dynamo_safety.is_symbolic(()):
             self._prepare(scope, REGISTRY, ())
         else:
             if type(scope) is not RecordScope:
@@ -187,12 +187,12 @@ class RecordFunction:
         Args:
             outputs: A tuple of outputs. Anything else is the only output.
         """
-        if not _dynamo_safety.is_tracing() and self.needs_outputs:
+        if not dynamo_safety.is_tracing() and self.needs_outputs:
             self._outputs = outputs if type(outputs) is tuple else (outputs,)
 
     def set_async(self) -> None:
         """Announce that `end` will be called on another thread."""
-        if not _dynamo_safety.is_tracing():
+        if not dynamo_safety.is_tracing():
             self.is_async = True
 
     # --- start and end ----------------------------------------------------------------------------------------
@@ -215,10 +215,10 @@ class RecordFunction:
         Raises:
             TypeError: `name` is not a string.
         """
-        if type(name) is not str and not _dynamo_safety.is_tracing():
+        if type(name) is not str and not dynamo_safety.is_tracing():
             check_text("name", name)
-        if not _dynamo_safety.is_tracing() and self._entries:
-            _dynamo_safety.undisturbed(self._start, name, inputs, kwinputs, sequence_nr)
+        if not dynamo_safety.is_tracing() and self._entries:
+            dynamo_safety.undisturbed(self._start, name, inputs, kwinputs, sequence_nr)
 
     def _start(self, name: str, inputs: tuple[Any, ...], kwinputs: Mapping[str, Any], sequence_nr: int) -> None:
         """What `before` does, for a caller who is undisturbed already."""
@@ -265,8 +265,8 @@ class RecordFunction:
         Args:
             error: The exception that ended the range, which callbacks get as `error`.
         """
-        if not _dynamo_safety.is_tracing() and (self._pairs or self._is_root):
-            _dynamo_safety.undisturbed(self._finish, error)
+        if not dynamo_safety.is_tracing() and (self._pairs or self._is_root):
+            dynamo_safety.undisturbed(self._finish, error)
 
     def _finish(self, error: BaseException | None) -> None:
         """What `end` does, for a caller who is undisturbed already."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from torchspan._base.by_identity import ByIdentity
-from torchspan._base.errors import Guard
+from torchspan.base.by_identity import ByIdentity
+from torchspan.base.errors import Guard
 from torchspan.subscribers.callback_registry import REGISTRY
 
 Undo = Callable[[], None]

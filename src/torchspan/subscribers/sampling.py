@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from enum import Enum
 from typing import Any, Protocol
 
-from torchspan._base.forks import in_each_child
+from torchspan.base.forks import in_each_child
 
 NEVER = 2**62
 """Tries until a hit that is too improbable to occur."""

@@ -11,8 +11,8 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from torchspan._files import withheld
 from torchspan.answers import Report
+from torchspan.base.files import withheld
 from torchspan.traces import Trace, read
 
 if TYPE_CHECKING:

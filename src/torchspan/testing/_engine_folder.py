@@ -20,10 +20,10 @@ from pathlib import Path
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from torchspan._base.forks import renewed
-from torchspan._base.logs import Log
-from torchspan._files import user_folder
-from torchspan._files.folders import Folder
+from torchspan.base.files import user_folder
+from torchspan.base.files.folders import Folder
+from torchspan.base.forks import renewed
+from torchspan.base.logs import Log
 from torchspan.testing._reference import Binding, Reference
 
 logger = Log("torchspan")

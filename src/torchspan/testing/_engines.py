@@ -8,7 +8,7 @@ import threading
 import weakref
 from typing import Any
 
-from torchspan._base.forks import renewed
+from torchspan.base.forks import renewed
 from torchspan.testing._engine_folder import EngineFolder
 from torchspan.testing._reference import Reference
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from torchspan._base.imports import AroundImport
+from torchspan.base.imports import AroundImport
 from torchspan.testing._replacements import TENSORRT, TORCH, TORCH_TENSORRT, Replacement
 from torchspan.testing._stand_in_errors import TooLateError
 

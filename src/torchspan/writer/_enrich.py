@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from torchspan import phase, semconv
-from torchspan._base.readiness import is_ready
 from torchspan._server_span import SERVER_SPANS
+from torchspan.base.readiness import is_ready
 from torchspan.engine import Event, Listener
 
 

@@ -16,10 +16,10 @@ from typing import Any, Literal, cast
 from opentelemetry.context import Context
 
 from torchspan import semconv
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.logs import Log
-from torchspan._base.reading import traceback_of
-from torchspan._version import __version__
+from torchspan.base.boundaries import ErrorBoundary
+from torchspan.base.logs import Log
+from torchspan.base.reading import traceback_of
+from torchspan.base.version import __version__
 from torchspan.engine import Event, Occurrence
 from torchspan.environment_variables import TORCHSPAN_EVENTS
 from torchspan.redaction import messages

@@ -6,7 +6,7 @@ from __future__ import annotations
 from opentelemetry.trace import get_current_span
 
 from torchspan import semconv
-from torchspan._base.by_identity import ByIdentity
+from torchspan.base.by_identity import ByIdentity
 from torchspan.engine import Event, Occurrence, Surroundings
 from torchspan.writer._parents import SpanParents
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
-from torchspan._base.background import Background, Wake
-from torchspan._base.errors import Guard
+from torchspan.base.background import Background, Wake
+from torchspan.base.errors import Guard
 from torchspan.engine import ActiveWork, Event, Listener
 from torchspan.writer._progress import ProgressWriter
 

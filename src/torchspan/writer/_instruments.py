@@ -14,9 +14,9 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from torchspan import semconv
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.forks import in_each_child, renewed
-from torchspan._version import __version__
+from torchspan.base.boundaries import ErrorBoundary
+from torchspan.base.forks import in_each_child, renewed
+from torchspan.base.version import __version__
 from torchspan.semconv import METRICS, Metric
 from torchspan.writer._private_sdk import export_measurements, forget_measurements
 

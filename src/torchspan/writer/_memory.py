@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base.background import Background, Wake
-from torchspan._base.forks import in_each_child
+from torchspan.base.background import Background, Wake
+from torchspan.base.forks import in_each_child
 from torchspan.engine import Event, Listener
 from torchspan.phase import BUILD_ENGINE
 

@@ -17,9 +17,9 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from torchspan import semconv
-from torchspan._base.boundaries import Failures
-from torchspan._base.errors import PROCESS_GUARD, UserCallback
-from torchspan._base.forks import renewed
+from torchspan.base.boundaries import Failures
+from torchspan.base.errors import PROCESS_GUARD, UserCallback
+from torchspan.base.forks import renewed
 from torchspan.engine import ActiveWork, Engine, Event, Listener
 from torchspan.engine.run_times import RunTimes
 from torchspan.phase import COMPILE, Phase

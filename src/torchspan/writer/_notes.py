@@ -12,8 +12,8 @@ from opentelemetry import context as context_api
 from opentelemetry import trace
 
 from torchspan import semconv
-from torchspan._base.by_identity import ByIdentity
-from torchspan._files import withheld
+from torchspan.base.by_identity import ByIdentity
+from torchspan.base.files import withheld
 from torchspan.engine import Attributes, Occurrence
 from torchspan.engine.event import NOTES_LIMIT
 from torchspan.writer._event_signals import EventSignals, LoggedOccurrence

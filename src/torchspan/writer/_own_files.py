@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from torchspan._base.thread_starts import start_thread
+from torchspan.base.thread_starts import start_thread
 from torchspan.writer._private_sdk import span_processors
 
 

@@ -14,8 +14,8 @@ from opentelemetry import trace
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Span
 
-from torchspan._base.by_identity import ByIdentity
-from torchspan._context.span_ends import SpanEnds
+from torchspan.base.by_identity import ByIdentity
+from torchspan.base.context.span_ends import SpanEnds
 from torchspan.engine.run_tally import RunTally
 from torchspan.engine.runs import Parent, Surroundings
 from torchspan.phase import Folded, Phase

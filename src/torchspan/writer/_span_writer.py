@@ -27,12 +27,12 @@ from opentelemetry.trace import (
 )
 
 from torchspan import semconv
-from torchspan._base.logs import Log
-from torchspan._base.recorded_operators import OPERATORS
-from torchspan._files import withheld
-from torchspan._files.withheld import NOTHING, Withheld, WithheldEvent
 from torchspan._sampling import STARTED_BY
 from torchspan._sampling.rules import SamplingRules
+from torchspan.base.files import withheld
+from torchspan.base.files.withheld import NOTHING, Withheld, WithheldEvent
+from torchspan.base.logs import Log
+from torchspan.base.recorded_operators import OPERATORS
 from torchspan.engine import FOR_ITSELF, Attributes, Event, Listener, Occurrence
 from torchspan.phase import COMPILE, IMPORT, Phase
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by

@@ -17,7 +17,7 @@ from torchspan._sampling import KEPT
 from torchspan._sampling.ids import IDS, Kept, KeptRange, SameTrace, threshold_of
 from torchspan._sampling.rules import SamplingRules
 from torchspan._server_span import SERVER_SPANS
-from torchspan._version import __version__
+from torchspan.base.version import __version__
 from torchspan.engine import Event
 from torchspan.writer._private_sdk import span_processors
 

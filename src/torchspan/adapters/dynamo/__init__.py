@@ -10,11 +10,6 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
-from torchspan import _dynamo_safety
-from torchspan._base.boundaries import undo_all
-from torchspan._base.import_hooks import when_imported
-from torchspan._base.patching import Patches
-from torchspan._base.reading import attribute, loaded, method
 from torchspan.adapters.dynamo import recorded
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.dynamo.workers import Workers
@@ -25,6 +20,11 @@ from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.adapters.machinery.wrap import WrapperFactory
+from torchspan.base import dynamo_safety
+from torchspan.base.boundaries import undo_all
+from torchspan.base.import_hooks import when_imported
+from torchspan.base.patching import Patches
+from torchspan.base.reading import attribute, loaded, method
 from torchspan.engine import Engine, Undo
 from torchspan.probes import Call, Probe, Tap, Target, signature_of
 from torchspan.probes.describe import declarations
@@ -55,7 +55,7 @@ def install(engine: Engine, ports: Ports, imports: Imports, *, graph_runs: bool 
     engine.guard.call("hooking into Dynamo", _hook, engine, patches, rows, wrappers)
     if graph_runs:
         undo.append(recorded.record(engine, ports))
-    _dynamo_safety.dynamo_arrived()  # for the modules that have been imported since
+    dynamo_safety.dynamo_arrived()  # for the modules that have been imported since
     undo += [when_imported(probe.target.module, partial(_arrived, engine, wrappers, probe)) for probe in WORKERS]
     return lambda: undo_all(reversed(undo))
 

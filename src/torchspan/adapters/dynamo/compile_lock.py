@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
-from torchspan import _dynamo_safety, semconv
+from torchspan import semconv
+from torchspan.base import dynamo_safety
 from torchspan.engine import DETACHED, Engine, Event, Observed
 from torchspan.phase import COMPILE_WAIT
 from torchspan.probes import Record, Target
@@ -158,7 +159,7 @@ class _FollowedLock:
             self._guarded(self._waits.end, wait)
 
     def _guarded(self, function: Callable[..., Any], *args: Any) -> Any:
-        return _dynamo_safety.undisturbed(self._waits._engine.guard.call, self._name, function, *args)
+        return dynamo_safety.undisturbed(self._waits._engine.guard.call, self._name, function, *args)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)

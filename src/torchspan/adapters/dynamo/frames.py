@@ -14,12 +14,12 @@ from types import CodeType, FrameType, MethodType
 from typing import Any, NamedTuple, TypeVar
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.by_identity import ByIdentity
-from torchspan._base.reading import traceback_of
-from torchspan._files.user_folder import digests_key
 from torchspan.adapters.dynamo import recorded
 from torchspan.adapters.dynamo.compile_lock import Waits
+from torchspan.base import reading
+from torchspan.base.by_identity import ByIdentity
+from torchspan.base.files.user_folder import digests_key
+from torchspan.base.reading import traceback_of
 from torchspan.engine import (
     DETACHED,
     Audience,

@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from torchspan import _dynamo_safety
-from torchspan._base import reading
 from torchspan.adapters.machinery.ports import Ports
+from torchspan.base import dynamo_safety, reading
 from torchspan.engine import Audience, BegunCall, Decisions, Engine, Observed, ObservedRun, Verdict
 from torchspan.phase import RUN_GRAPH
 
@@ -38,7 +37,7 @@ class GraphRecorder:
     ) -> BegunCall | None:
         """Begin a run, if it is an event or is counted."""
         engine, event = self.engine, None
-        if not engine.active or _dynamo_safety.is_symbolic(args):
+        if not engine.active or dynamo_safety.is_symbolic(args):
             return None
         decision = self._decisions.decide(function)
         if decision.verdict is Verdict.SUPPRESS:

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base import reading
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.machinery.around import around
+from torchspan.base import reading
 from torchspan.engine import Engine, Event, Observed, Placement
 from torchspan.phase import COMPILE_WORKER
 from torchspan.probes import Record, Target

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import sys
 
-from torchspan._base.patching import Patches
 from torchspan.adapters.machinery.apply import Wrappers, apply_probes
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.adapters.machinery.wrap import Follow, WrapperFactory
+from torchspan.base.patching import Patches
 from torchspan.engine import Engine, Undo
 from torchspan.probes.export import PROBES
 

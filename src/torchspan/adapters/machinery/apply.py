@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from torchspan._base.logs import Log
-from torchspan._base.patching import Patches, in_use
 from torchspan.adapters.machinery.resolve import ResolvedProbe
 from torchspan.adapters.machinery.wrap import WrapperFactory
+from torchspan.base.logs import Log
+from torchspan.base.patching import Patches, in_use
 from torchspan.engine import Engine
 from torchspan.probes import (
     Annotate,

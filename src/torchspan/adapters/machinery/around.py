@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from torchspan._base import reading
-from torchspan._base.errors import Guard
+from torchspan.base import reading
+from torchspan.base.errors import Guard
 
 
 def _nothing(_begun: Any, _outcome: Any) -> None:

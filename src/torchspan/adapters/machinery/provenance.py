@@ -8,8 +8,8 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from torchspan._base.by_identity import ByIdentity
-from torchspan._base.reading import attribute
+from torchspan.base.by_identity import ByIdentity
+from torchspan.base.reading import attribute
 from torchspan.engine import Event
 from torchspan.phase import COMPILE, CONVERT
 from torchspan.probes import NAMES, Call

@@ -15,9 +15,9 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from torchspan import semconv
-from torchspan._base.boundaries import is_programs
 from torchspan.adapters.machinery.around import around
 from torchspan.adapters.machinery.provenance import Provenance
+from torchspan.base.boundaries import is_programs
 from torchspan.engine import Engine, Event, Observed
 from torchspan.engine.dispatch import OPENING
 from torchspan.phase import Phase

@@ -10,8 +10,6 @@ from types import ModuleType
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base.patching import Patches
-from torchspan._base.reading import is_a
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.log_lines import LoggerFollower
 from torchspan.adapters.machinery.apply import Wrappers, apply_probes
@@ -20,6 +18,8 @@ from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.adapters.machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.adapters.machinery.wrap import BegunEvent, RecordedCalls, WrapperFactory, is_excluded
 from torchspan.adapters.tensorrt.build import Builds, Parses, tap_parser
+from torchspan.base.patching import Patches
+from torchspan.base.reading import is_a
 from torchspan.engine import Engine, Undo
 from torchspan.phase import BUILD_PHASE
 from torchspan.probes import Call, Probe, Record, Runs, Target

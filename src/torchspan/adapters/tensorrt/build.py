@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from torchspan import semconv
-from torchspan._base.reading import attribute, is_of_library
 from torchspan.adapters.machinery.around import around
 from torchspan.adapters.machinery.wrap import BegunEvent, RecordedCalls, WrapperFactory
+from torchspan.base.reading import attribute, is_of_library
 from torchspan.engine import Engine, Event, EventStack, Observed
 from torchspan.phase import BUILD_PHASE
 from torchspan.probes import Call, Record, Target

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from torchspan import _dynamo_safety, phase, semconv
-from torchspan._base.patching import Patches
+from torchspan import phase, semconv
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.log_lines import tap_log
 from torchspan.adapters.machinery.apply import Wrappers, apply_probes
@@ -21,6 +20,8 @@ from torchspan.adapters.observed_functions import Observations
 from torchspan.adapters.torch_tensorrt.observers import tap_observe
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
 from torchspan.adapters.torch_tensorrt.recompiling import tap_engine, wrap_recompilation
+from torchspan.base import dynamo_safety
+from torchspan.base.patching import Patches
 from torchspan.engine import Engine, Undo
 from torchspan.probes import SUPPORTED, Probe, parse_version
 from torchspan.probes.torch_tensorrt import PROBES
@@ -81,7 +82,7 @@ def _hook(
     detail: str,
     follow: Follow | None,
 ) -> None:
-    engine.guard.call("asking whether a call is traced", _dynamo_safety.torch_arrived)
+    engine.guard.call("asking whether a call is traced", dynamo_safety.torch_arrived)
     factory = WrapperFactory(engine, provenance, dict.fromkeys(phase.ENTRIES, _version_facts()), follow=follow)
     wrappers = Wrappers(
         factory=factory,

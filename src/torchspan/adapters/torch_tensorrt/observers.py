@@ -9,11 +9,10 @@ import threading
 from types import FrameType
 from typing import Any, NamedTuple
 
-from torchspan import _dynamo_safety
-from torchspan._base import reading
 from torchspan.adapters.machinery.around import around
 from torchspan.adapters.machinery.wrap import WrapperFactory, outside
 from torchspan.adapters.observed_functions import Observations
+from torchspan.base import dynamo_safety, reading
 from torchspan.engine import BegunCall, Observed
 from torchspan.probes import Target
 
@@ -50,7 +49,7 @@ def tap_observe(factory: WrapperFactory, observations: Observations, target: Tar
         _forget_those_gone(frame)
         call = Observed(context.callable, tuple(context.args), context.kwargs)
         begun = None
-        if not _dynamo_safety.is_symbolic((*call.args, *call.kwargs.values())):
+        if not dynamo_safety.is_symbolic((*call.args, *call.kwargs.values())):
             module = reading.text(reading.attribute(call.function, "__module__")) or "?"
             begun = observations.begin_named(reading.function_name(call.function), module, call)
         calls.open.append((frame, begun))
@@ -96,7 +95,7 @@ def tap_observe(factory: WrapperFactory, observations: Observations, target: Tar
 
     @functools.wraps(original)
     def observed_observe(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _dynamo_safety.is_tracing():
+        if dynamo_safety.is_tracing():
             return original(self, *args, **kwargs)
         return observed(self, *args, **kwargs)
 

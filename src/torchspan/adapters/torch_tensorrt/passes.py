@@ -8,8 +8,8 @@ import functools
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base.reading import attribute, class_name, entries, instance_dict, is_of_library, text
 from torchspan.adapters.machinery.wrap import RecordedCalls, WrapperFactory
+from torchspan.base.reading import attribute, class_name, entries, instance_dict, is_of_library, text
 from torchspan.engine import Audience, Event, Observed
 from torchspan.probes import Call, Record, Target
 from torchspan.probes.describe import compilation

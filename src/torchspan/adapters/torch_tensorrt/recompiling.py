@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from torchspan._base.reading import attribute, is_a, loaded
 from torchspan.adapters.machinery.around import around
 from torchspan.adapters.machinery.wrap import WrapperFactory
+from torchspan.base.reading import attribute, is_a, loaded
 from torchspan.probes import Call, Record, Target, signature_of
 from torchspan.probes.describe import conversion
 

@@ -20,8 +20,8 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from torchspan import _config_file, phase, semconv
-from torchspan._base.thread_starts import start_thread
-from torchspan._version import __version__
+from torchspan.base.thread_starts import start_thread
+from torchspan.base.version import __version__
 
 TIMEOUT_S = 3
 """Seconds that each exporter has for its request."""

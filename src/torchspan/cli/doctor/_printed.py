@@ -7,8 +7,8 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from torchspan._version import __version__
 from torchspan.answers.lines import Line, Style, broken, pad, printable
+from torchspan.base.version import __version__
 from torchspan.cli.doctor._check import Check, CheckFunction, Context, State
 from torchspan.cli.doctor._endpoints import SEND
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from torchspan import _config_file
-from torchspan._base.spelling import closest
 from torchspan._settings import (
     LONGEST_NAME,
     SETTINGS,
@@ -18,6 +17,7 @@ from torchspan._settings import (
     resolved_variables,
     unknown_variables,
 )
+from torchspan.base.spelling import closest
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._packages import INSTALL, plugins
 from torchspan.sdk._rule_texts import parsed

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from torchspan import _dynamo_safety
+from torchspan.base import dynamo_safety
 from torchspan.inputs.observed.recorder import ModuleRecorder
 
 
@@ -62,8 +62,8 @@ class _Hook:
         self._record = record
 
     def __call__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not _dynamo_safety.is_tracing() and self._module() is module:
-            _dynamo_safety.undisturbed(self._record, args, kwargs)
+        if not dynamo_safety.is_tracing() and self._module() is module:
+            dynamo_safety.undisturbed(self._record, args, kwargs)
 
     def __deepcopy__(self, _memo: dict[int, Any]) -> Callable[..., None]:
         return _no_hook
@@ -76,8 +76,8 @@ class _EndHook(_Hook):
     __slots__ = ()
 
     def __call__(self, module: Any, _args: tuple[Any, ...], _result: Any) -> None:
-        if not _dynamo_safety.is_tracing() and self._module() is module:
-            _dynamo_safety.undisturbed(self._record)
+        if not dynamo_safety.is_tracing() and self._module() is module:
+            dynamo_safety.undisturbed(self._record)
 
 
 def _no_hook(*_call: Any) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from torchspan._base.forks import renewed
+from torchspan.base.forks import renewed
 from torchspan.inputs.observed.leaves import Constant, Leaf, Path, TensorShape
 from torchspan.inputs.observed.trees import Tree, leaves, shape_key
 

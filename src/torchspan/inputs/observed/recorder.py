@@ -8,8 +8,8 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan import _dynamo_safety
-from torchspan._base.boundaries import Failures, is_programs, log_failure
+from torchspan.base import dynamo_safety
+from torchspan.base.boundaries import Failures, is_programs, log_failure
 from torchspan.inputs.observed.observations import ModuleCall, ObservedCalls
 from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
 from torchspan.inputs.observed.trees import Reader, SymbolicCallError, TooManyLeavesError
@@ -89,7 +89,7 @@ class ModuleRecorder:
 
     def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModuleCall:
         torch: Any = sys.modules["torch"]
-        if torch._C._get_tracing_state() is not None or _dynamo_safety.is_symbolic((*args, *kwargs.values())):
+        if torch._C._get_tracing_state() is not None or dynamo_safety.is_symbolic((*args, *kwargs.values())):
             raise SymbolicCallError
         bound = self.signature.bind(args, kwargs)
         with torch._C.DisableTorchFunction():  # modes and classes of the program's see no question about a shape

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan._base import reading
+from torchspan.base import reading
 from torchspan.inputs.observed.leaves import ABSENT, Absent, Constant, Leaf, NotWrittenError, Opaque, Path, TensorShape
 
 LEAVES_LIMIT = 4_096

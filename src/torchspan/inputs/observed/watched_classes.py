@@ -9,13 +9,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from torchspan import _dynamo_safety
-from torchspan._base import import_hooks, reading
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.by_identity import ByIdentity
-from torchspan._base.errors import PROCESS_GUARD
-from torchspan._base.forks import renewed
-from torchspan._base.patching import unbound
+from torchspan.base import dynamo_safety, import_hooks, reading
+from torchspan.base.boundaries import ErrorBoundary
+from torchspan.base.by_identity import ByIdentity
+from torchspan.base.errors import PROCESS_GUARD
+from torchspan.base.forks import renewed
+from torchspan.base.patching import unbound
 
 EXPECTED = "module:Class, of a module that the program imports"
 """What a text that names a class looks like."""
@@ -208,7 +207,7 @@ def _replacement(of: _Class, call: Callable[..., Any], original: Any) -> Any:
     @functools.wraps(original)
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         result = call(self, *args, **kwargs)
-        PROCESS_GUARD.call("watching a class", _dynamo_safety.undisturbed, of.made, self)
+        PROCESS_GUARD.call("watching a class", dynamo_safety.undisturbed, of.made, self)
         return result
 
     method._torchdynamo_inline = call  # type: ignore[attr-defined]  # what Dynamo reads in place of this function
@@ -240,4 +239,4 @@ def _nothing() -> None:
     """There is nothing to undo."""
 
 
-_dynamo_safety.register_with_dynamo()
+dynamo_safety.register_with_dynamo()

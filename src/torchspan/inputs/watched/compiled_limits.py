@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from torchspan._base.reading import is_a
+from torchspan.base.reading import is_a
 from torchspan.inputs.observed.leaves import Constant, Leaf, Path, TensorShape
 from torchspan.inputs.observed.signatures import CallSignature
 from torchspan.inputs.observed.trees import Reader, leaves

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from torchspan._base.by_identity import ByIdentity
-from torchspan._base.forks import in_each_child, renewed
+from torchspan.base.by_identity import ByIdentity
+from torchspan.base.forks import in_each_child, renewed
 from torchspan.inputs.observed.attachments import ForwardHooks
 from torchspan.inputs.observed.observations import ObservedCalls
 from torchspan.inputs.observed.origins import forward_signature

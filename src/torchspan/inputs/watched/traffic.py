@@ -16,9 +16,9 @@ from itertools import count, repeat
 from operator import length_hint
 from typing import Any, Protocol
 
-from torchspan import _dynamo_safety
-from torchspan._base.boundaries import Failures, is_programs, log_failure
-from torchspan._base.forks import renewed
+from torchspan.base import dynamo_safety
+from torchspan.base.boundaries import Failures, is_programs, log_failure
+from torchspan.base.forks import renewed
 from torchspan.inputs.observed.leaves import Path, TensorShape
 from torchspan.inputs.observed.observations import SHAPES_LIMIT
 from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
@@ -151,7 +151,7 @@ class Traffic:
 
     def _key_below_modes(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
         """The key, while the program or a tracer has a mode: it must see no question about a shape."""
-        if self._torch_c._get_tracing_state() is not None or _dynamo_safety.is_symbolic(()):
+        if self._torch_c._get_tracing_state() is not None or dynamo_safety.is_symbolic(()):
             raise SymbolicCallError
         with self._torch_c.DisableTorchFunction():
             parts: list[Hashable] = []

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping
 from typing import Any, TypeVar
 
-from torchspan._base import reading
+from torchspan.base import reading
 from torchspan.inputs.observed.leaves import ABSENT, Constant, Opaque, Path, TensorShape
 from torchspan.inputs.observed.observations import CallCounts, ModuleCall, ObservedShape, Ranges, Snapshot
 from torchspan.inputs.observed.signatures import CallSignature, WithheldName

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from torchspan._files.opening import PRIVATE, open_own, replace_file
+from torchspan.base.files.opening import PRIVATE, open_own, replace_file
 from torchspan.environment_variables import TORCHSPAN_CAPTURE
 from torchspan.inputs.written.decoder import InvalidRecordError, checked, decoded
 from torchspan.inputs.written.encoder import Record

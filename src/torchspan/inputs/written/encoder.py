@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from torchspan._base import reading
+from torchspan.base import reading
 from torchspan.inputs.observed.leaves import Constant, Opaque, Path, TensorShape
 from torchspan.inputs.observed.observations import CallCounts, ObservedShape, Ranges
 from torchspan.inputs.observed.signatures import CallSignature, WithheldName

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan._base import reading
+from torchspan.base import reading
 from torchspan.inputs.observed.leaves import NotWrittenError
 from torchspan.inputs.observed.observations import Snapshot
 from torchspan.inputs.observed.signatures import CallSignature

@@ -10,9 +10,9 @@ from pathlib import PosixPath, WindowsPath
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.reading import attribute, is_a
-from torchspan._base.scratch import Scratch
+from torchspan.base import reading
+from torchspan.base.reading import attribute, is_a
+from torchspan.base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe.common import children, graph_of
 from torchspan.probes.describe.compilation import ENGINE_PREFIX

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.reading import attribute, whole_number
-from torchspan._base.scratch import Key, Scratch
+from torchspan.base import reading
+from torchspan.base.reading import attribute, whole_number
+from torchspan.base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe.artifacts import file_size as path_size
 from torchspan.probes.describe.common import LIST_LIMIT, UNKNOWN, engine_id, shape_list, tensorrt_dtype

@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.reading import attribute
-from torchspan._base.scratch import FAILED_CHILD, Key, Scratch
+from torchspan.base import reading
+from torchspan.base.reading import attribute
+from torchspan.base.scratch import FAILED_CHILD, Key, Scratch
 from torchspan.probes._call import RAISED, Call
 from torchspan.probes.describe import cache_neighbors
 from torchspan.probes.describe.common import LIST_LIMIT, engine_id

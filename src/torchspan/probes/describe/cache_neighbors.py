@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.reading import attribute, is_a
+from torchspan.base import reading
+from torchspan.base.reading import attribute, is_a
 from torchspan.probes._call import Call
 from torchspan.probes.describe.common import LIST_LIMIT
 from torchspan.semconv import CacheReason

@@ -2,7 +2,7 @@
 """From objects of the observed libraries to attribute values, without disturbing them.
 
 Symbolic sizes are turned into text and never into numbers: asking a SymInt for its value adds a guard to the
-graph being compiled. Of objects of the program no code runs: see `torchspan._base.reading`.
+graph being compiled. Of objects of the program no code runs: see `torchspan.base.reading`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from mmap import mmap
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.reading import attribute, is_a
+from torchspan.base import reading
+from torchspan.base.reading import attribute, is_a
 
 # --- the id of an engine --------------------------------------------------------------------------------------------
 BLOCKS, BLOCK_BYTES = 64, 1024

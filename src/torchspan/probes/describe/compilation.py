@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.reading import attribute
-from torchspan._base.scratch import FAILED_CHILD, Key, Scratch
+from torchspan.base import reading
+from torchspan.base.reading import attribute
+from torchspan.base.scratch import FAILED_CHILD, Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import fallback, refusal
 from torchspan.probes.describe.common import (

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from torchspan import semconv
-from torchspan._base import reading
+from torchspan.base import reading
 from torchspan.probes.describe.common import without_none
 from torchspan.redaction import messages
 from torchspan.redaction.bounds import VALUE_LIMIT

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.reading import attribute, is_a, whole_number
-from torchspan._base.scratch import Key, Scratch
+from torchspan.base import reading
+from torchspan.base.reading import attribute, is_a, whole_number
+from torchspan.base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe.artifacts import file_size
 from torchspan.probes.describe.cache import availability

@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from torchspan import semconv
-from torchspan._base import reading
+from torchspan.base import reading
 from torchspan.probes.describe import place
 from torchspan.probes.describe.common import LIST_LIMIT, calls, meta, without_none
 from torchspan.redaction.messages import of_program

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
-from torchspan._base import reading
-from torchspan._base.reading import attribute
+from torchspan.base import reading
+from torchspan.base.reading import attribute
 from torchspan.probes._call import Call
 from torchspan.probes.describe.common import LIST_LIMIT, NESTING_LIMIT, VISITS_LIMIT
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.reading import attribute, whole_number
-from torchspan._base.scratch import Scratch
+from torchspan.base import reading
+from torchspan.base.reading import attribute, whole_number
+from torchspan.base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe.common import (
     LIST_LIMIT,

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.scratch import Scratch
+from torchspan.base import reading
+from torchspan.base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import dynamic_shapes
 from torchspan.probes.describe.common import (

@@ -11,9 +11,9 @@ import re
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.reading import attribute
-from torchspan._base.scratch import Scratch
+from torchspan.base import reading
+from torchspan.base.reading import attribute
+from torchspan.base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import place
 from torchspan.probes.describe.common import LIST_LIMIT, operator_name

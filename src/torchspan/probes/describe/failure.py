@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.reading import attribute
-from torchspan._base.scratch import Scratch
+from torchspan.base import reading
+from torchspan.base.reading import attribute
+from torchspan.base.scratch import Scratch
 from torchspan.probes._call import Call, guarded
 from torchspan.probes.describe import place
 from torchspan.probes.describe.common import is_node, meta, nodes_of, operator_name

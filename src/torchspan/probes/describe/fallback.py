@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.reading import attribute
-from torchspan._base.scratch import Key, Scratch
+from torchspan.base import reading
+from torchspan.base.reading import attribute
+from torchspan.base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import place, refusal
 from torchspan.probes.describe.common import LIST_LIMIT, UNKNOWN, dtype_of, is_node, meta, operator_name, stand_in

@@ -11,8 +11,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.reading import attribute
+from torchspan.base import reading
+from torchspan.base.reading import attribute
 from torchspan.probes._actions import Facts
 from torchspan.probes._call import Call
 from torchspan.probes.describe import declarations, place, recompiles

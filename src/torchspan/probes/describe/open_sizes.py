@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.reading import attribute
+from torchspan.base import reading
+from torchspan.base.reading import attribute
 
 MOST_SIZES = 8
 """From more sizes on, nothing is said."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.scratch import Scratch
+from torchspan.base import reading
+from torchspan.base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import fallback
 from torchspan.probes.describe.common import calls, children, graph_of, nodes

@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
 from torchspan import semconv
-from torchspan._base import reading
+from torchspan.base import reading
 from torchspan.redaction.messages import text_of
 
 LIBRARIES = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx", "torchspan")

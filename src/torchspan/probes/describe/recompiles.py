@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import CodeType
 
 from torchspan import semconv
-from torchspan._base import reading
+from torchspan.base import reading
 from torchspan.probes._actions import Facts
 from torchspan.probes.describe.common import first_match, without_none
 from torchspan.semconv.torch import GuardClass

@@ -14,9 +14,9 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from torchspan import semconv
-from torchspan._base import reading
-from torchspan._base.reading import attribute
-from torchspan._base.scratch import Key, Scratch
+from torchspan.base import reading
+from torchspan.base.reading import attribute
+from torchspan.base.scratch import Key, Scratch
 from torchspan.probes.describe.common import (
     LIST_LIMIT,
     dtype_name,

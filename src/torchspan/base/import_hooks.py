@@ -17,7 +17,7 @@ from typing import Any
 import wrapt
 import wrapt.importer
 
-from torchspan._base import forks
+from torchspan.base import forks
 
 Undo = Callable[[], None]
 Action = Callable[[bool], Undo]

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import Any, TypeVar
 
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.by_identity import ByIdentity
+from torchspan.base.boundaries import ErrorBoundary
+from torchspan.base.by_identity import ByIdentity
 
 L = TypeVar("L")
 

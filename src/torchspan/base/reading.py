@@ -30,7 +30,7 @@ from typing import Any
 
 import wrapt
 
-from torchspan._base.by_identity import ByIdentity
+from torchspan.base.by_identity import ByIdentity
 
 LIBRARIES = frozenset(
     {"torch", "torch_tensorrt", "numpy", "torchspan"}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan._base.scratch import Key
+from torchspan.base.scratch import Key
 
 EVENT_BYTES = 64
 """Bytes of an operator in `RecordedOperators.events`."""

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from torchspan._base.forks import Actions
+from torchspan.base.forks import Actions
 
 AT_EXIT = Actions("Something of torchspan was not written at the end of the process.")
 """Called when the main thread has ended, and again when the last thread has ended.

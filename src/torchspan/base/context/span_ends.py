@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from torchspan._base import forks
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.by_identity import ByIdentity
-from torchspan._base.logs import Log
-from torchspan._base.patching import Function, Patches
+from torchspan.base import forks
+from torchspan.base.boundaries import ErrorBoundary
+from torchspan.base.by_identity import ByIdentity
+from torchspan.base.logs import Log
+from torchspan.base.patching import Function, Patches
 
 logger = Log("torchspan")
 

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, TypeVar
 
-from torchspan._base import reading
-from torchspan._base.logs import Log
+from torchspan.base import reading
+from torchspan.base.logs import Log
 
 logger = Log("torchspan")
 
 T = TypeVar("T")
 
-_CATCHING = (__name__, "torchspan._base.errors", "torchspan._dynamo_safety", "torchspan.engine.listener")
+_CATCHING = (__name__, "torchspan.base.errors", "torchspan.base.dynamo_safety", "torchspan.engine.listener")
 """Modules that every exception passes, wherever it comes from."""
 
 
@@ -58,12 +58,12 @@ def failed(message: str, *args: Any) -> None:
 
 
 def undisturbed(function: Callable[..., T], *args: Any) -> T:
-    """Return what `function(*args)` returns. `torchspan._dynamo_safety` replaces it once Dynamo looks at each frame that begins."""
+    """Return what `function(*args)` returns. `torchspan.base.dynamo_safety` replaces it once Dynamo looks at each frame that begins."""
     return function(*args)
 
 
 def keep_apart() -> None:
-    """Call it when a wrapper has been imported late. `torchspan._dynamo_safety` replaces it, as above."""
+    """Call it when a wrapper has been imported late. `torchspan.base.dynamo_safety` replaces it, as above."""
 
 
 def rethrow(error: BaseException) -> NoReturn:
@@ -163,7 +163,7 @@ def _place(error: BaseException) -> str:
 class ErrorBoundary:
     """Calls torchspan's code so that none of its exceptions reaches the program. The first one is logged.
 
-    It differs from `torchspan._base.errors.Guard` in the meaning of a failure. A `Guard` pauses an observer that keeps failing. Code
+    It differs from `torchspan.base.errors.Guard` in the meaning of a failure. A `Guard` pauses an observer that keeps failing. Code
     behind a boundary fails for a reason that may pass, such as a full disk or a context that one propagator cannot write. So it is
     tried again at the next call.
 

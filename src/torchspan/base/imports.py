@@ -20,8 +20,8 @@ from time import perf_counter_ns, time_ns  # the real ones, also where a test of
 from types import ModuleType
 from typing import Any
 
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.forks import ThisProcess
+from torchspan.base.boundaries import ErrorBoundary
+from torchspan.base.forks import ThisProcess
 
 _FAILED = ErrorBoundary("An import is not observed.")
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import wrapt
 
-from torchspan._base.by_identity import ByIdentity
-from torchspan._base.logs import Log
+from torchspan.base.by_identity import ByIdentity
+from torchspan.base.logs import Log
 
 logger = Log("torchspan")
 

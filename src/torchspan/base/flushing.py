@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.thread_starts import has_ended_by, start_thread
+from torchspan.base.boundaries import ErrorBoundary
+from torchspan.base.thread_starts import has_ended_by, start_thread
 
 _FAILED = ErrorBoundary("torchspan.flush() could not deliver everything.")
 

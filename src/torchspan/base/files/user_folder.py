@@ -12,8 +12,8 @@ from functools import lru_cache
 from io import FileIO
 from pathlib import Path
 
-from torchspan._files.folders import Folder
-from torchspan._files.opening import system
+from torchspan.base.files.folders import Folder
+from torchspan.base.files.opening import system
 
 KEY_SIZE = 32
 """Bytes of a key."""

@@ -10,7 +10,7 @@ import re
 import sys
 from types import CodeType
 
-from torchspan._base import reading
+from torchspan.base import reading
 
 UNKNOWN = "?"
 """Replaces a path, or a part of one, that may not leave the process."""

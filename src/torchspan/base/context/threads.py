@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable
 from operator import methodcaller
 from typing import Any, TypeVar
 
-from torchspan._base import forks
-from torchspan._base.boundaries import ErrorBoundary, undo_all
-from torchspan._base.import_hooks import Undo, when_imported
-from torchspan._base.patching import Function, Patches
-from torchspan._base.reading import is_a
+from torchspan.base import forks
+from torchspan.base.boundaries import ErrorBoundary, undo_all
+from torchspan.base.import_hooks import Undo, when_imported
+from torchspan.base.patching import Function, Patches
+from torchspan.base.reading import is_a
 
 __all__ = ["ContextCarrier", "Inside", "add", "remove", "within"]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from time import monotonic  # the real one, also where a program replaces it later
 from typing import Any, NamedTuple, TypeVar
 
-from torchspan._base import boundaries
-from torchspan._base.boundaries import OwnFailures, is_programs, kind_of, log_failure
-from torchspan._base.forks import renewed, uncut
-from torchspan._base.logs import Log
+from torchspan.base import boundaries
+from torchspan.base.boundaries import OwnFailures, is_programs, kind_of, log_failure
+from torchspan.base.forks import renewed, uncut
+from torchspan.base.logs import Log
 
 logger = Log("torchspan")
 
@@ -312,7 +312,7 @@ class UserCallback:
         with OwnFailures():  # near the limit of recursion, this fails too
             # Here, because every Python that an instrumented program starts imports this module.
             with uncut():
-                from torchspan._base import source_places
+                from torchspan.base import source_places
 
             place = source_places.of_failure(error, function)
             logger.warning(

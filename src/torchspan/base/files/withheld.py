@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchspan._base.recorded_operators import RecordedOperators
+from torchspan.base.recorded_operators import RecordedOperators
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span

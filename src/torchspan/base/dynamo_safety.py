@@ -12,20 +12,21 @@ each call, so that what was decorated before is safe as well.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from types import CodeType
 from typing import Any
 
-from torchspan._base import boundaries, import_hooks
-from torchspan._base.errors import PROCESS_GUARD
+from torchspan.base import boundaries, import_hooks
+from torchspan.base.errors import PROCESS_GUARD
 
 _NOT_SKIPPED = ("torchspan.testing", "torchspan.cli")
 """Packages that Dynamo may trace: the stand-in for a GPU takes the place of functions that it traces without
 torchspan. The others run alongside traced code."""
 
 
-_FOLDER = __file__.removesuffix("_dynamo_safety.py")
+_FOLDER = __file__.removesuffix(f"base{os.sep}dynamo_safety.py")
 _kept_apart: set[tuple[str, int]] = set()
 """Modules whose code Dynamo skips already, each with the number of its names."""
 

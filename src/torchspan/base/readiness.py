@@ -47,7 +47,7 @@ def mark_ready_after(function: str) -> Undo:
             the program has imported it. A warning is logged if the module has no such function, or if it is a generator
             function, which returns before it has done anything. The returned function undoes the hook.
     """
-    from torchspan._base.import_hooks import when_imported
+    from torchspan.base.import_hooks import when_imported
 
     module, _, path = function.partition(":")
     return when_imported(module, functools.partial(_hook, module, path))
@@ -57,8 +57,8 @@ def _hook(module: str, path: str, late: bool) -> Undo:
     """Raises nothing: an exception would come out of the program's own import of the module."""
     import inspect
 
-    from torchspan._base.logs import Log
-    from torchspan._base.patching import Patches, in_use
+    from torchspan.base.logs import Log
+    from torchspan.base.patching import Patches, in_use
 
     patches = Patches(module, everywhere=late)
     holder, name, original = _find(sys.modules[module], path)

@@ -10,7 +10,7 @@ import stat
 from io import FileIO
 from pathlib import Path
 
-from torchspan._files.opening import CAREFULLY, PRIVATE, checked, refused, replace_file, system
+from torchspan.base.files.opening import CAREFULLY, PRIVATE, checked, refused, replace_file, system
 
 _REMOVALS = 100
 """Attempts to empty a folder in which another process makes files meanwhile."""

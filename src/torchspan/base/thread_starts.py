@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from torchspan._base import forks
+from torchspan.base import forks
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ def without_signals(start: Callable[[], T]) -> T:
 
 def making_threads(make: Callable[[], T]) -> T:
     """As `without_signals`, for what starts its threads again in forked children, by hooks that `make()` registers."""
-    # Hooks of torchspan._base.forks run before those of `make()`, which are between these.
+    # Hooks of torchspan.base.forks run before those of `make()`, which are between these.
     masks: list[Any] = []
     forks.register(after_in_child=lambda: masks.append(_mask(_BLOCK, ())))
     forks.register(after_in_child=partial(_mask, _BLOCK, _BLOCKED))

@@ -7,9 +7,9 @@ import queue
 import threading
 from collections.abc import Callable
 
-from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.forks import in_each_child
-from torchspan._base.thread_starts import start_thread
+from torchspan.base.boundaries import ErrorBoundary
+from torchspan.base.forks import in_each_child
+from torchspan.base.thread_starts import start_thread
 
 _FAILED = ErrorBoundary("A thread of torchspan failed. It continues with the next work.")
 
