@@ -21,7 +21,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import torchspan.testing
 from bert import compiler
 from table import Row, write
-from torchspan import TorchspanInstrumentor, phase, semconv
+from torchspan import TorchspanInstrumentor, phase
+from torchspan.words import semconv
 
 COMPILATIONS = 5
 LOGGER = "torch_tensorrt.dynamo.conversion._TRTInterpreter"

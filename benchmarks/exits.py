@@ -30,9 +30,10 @@ PROGRAM = """
 import random, sys, time
 from opentelemetry import metrics, trace
 if sys.argv[1] == "with":
-    from torchspan import _settings, phase
+    from torchspan.words import settings
+    from torchspan import phase
     from torchspan._bridge import Bridge
-    engine = Bridge(_settings.load({}), {}, run=None)._engine
+    engine = Bridge(settings.load({}), {}, run=None)._engine
     work = engine.open(phase.COMPILE, {})
     time.sleep(float(sys.argv[2]))
     engine.close(work)

@@ -24,11 +24,11 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from noise import noise_of
 from sink import sink
 from table import Row, write
-from torchspan import semconv
 from torchspan.answers.drawing import Drawing
 from torchspan.cli._terminal import Terminal
 from torchspan.sdk import FileSpanExporter, RunFileProcessor
 from torchspan.traces import read
+from torchspan.words import semconv
 
 BATCHES, EXPORTS = (64, 512, 2048), 20
 MOST_OF_OTLP = 1.0

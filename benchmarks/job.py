@@ -16,8 +16,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
-from torchspan import phase, semconv
+from torchspan import phase
 from torchspan.sdk import FileSpanExporter
+from torchspan.words import semconv
 
 START_NS = 1_795_257_760_000_000_000
 BATCH = 512

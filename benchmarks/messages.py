@@ -7,7 +7,7 @@ import time
 import torch
 
 from table import Row, write
-from torchspan.redaction.messages import of_error, of_text
+from torchspan.words.redaction.messages import of_error, of_text
 
 FAILING_CALL_US, LINE_US = 100, 20
 UNKNOWN = "the patient has pain in the left hand and asks for help with the current loss of function "

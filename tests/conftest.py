@@ -23,8 +23,9 @@ from support.run_log import RunLog
 from support.steady_spans import SteadySpans
 from support.unmeasured import Unmeasured
 from tests_by_row import ONCE
-from torchspan import TorchspanInstrumentor, _settings, native
+from torchspan import TorchspanInstrumentor, native
 from torchspan.base.boundaries import Failures
+from torchspan.words import settings
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
 os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="torchspan-tests-")
@@ -134,7 +135,7 @@ def instrument(provider, metrics):
 @pytest.fixture(autouse=True)
 def no_invalid_value_has_been_named(monkeypatch):
     """A process names each invalid value once; here each test is one."""
-    monkeypatch.setattr(_settings, "_warned", {})
+    monkeypatch.setattr(settings, "_warned", {})
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ import sys
 import pytest
 from opentelemetry.configuration.file import substitute_env_vars
 
-from torchspan import _config_file
-from torchspan._config_file import InstrumentationNode, UnreadableFileError
+from torchspan.words import config_file
+from torchspan.words.config_file import InstrumentationNode, UnreadableFileError
 
 NODE = "instrumentation/development:\n  python:\n    torchspan:\n"
 
@@ -18,7 +18,7 @@ def read(tmp_path):
     def call(text, name="otel.yaml"):
         path = tmp_path / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return _config_file.read(str(path))
+        return config_file.read(str(path))
 
     return call
 
@@ -95,32 +95,32 @@ def test_what_is_not_yaml_is_said_with_its_place(read, text, message):
 def test_a_file_that_is_missing_is_said_and_switches_nothing_off(tmp_path):
     missing = str(tmp_path / "otel.yaml")
     with pytest.raises(UnreadableFileError, match="No such file or directory"):
-        _config_file.read(missing)
-    assert not _config_file.disables({"OTEL_CONFIG_FILE": missing})
-    assert not _config_file.disables({})
+        config_file.read(missing)
+    assert not config_file.disables({"OTEL_CONFIG_FILE": missing})
+    assert not config_file.disables({})
 
 
 @pytest.mark.parametrize("make", [os.mkdir, getattr(os, "mkfifo", os.mkdir)])
 def test_what_is_not_a_file_is_not_waited_for(tmp_path, make):
     make(tmp_path / "otel.yaml")
     with pytest.raises(UnreadableFileError, match="not a file"):
-        _config_file.read(str(tmp_path / "otel.yaml"))
-    assert not _config_file.disables({"OTEL_CONFIG_FILE": str(tmp_path / "otel.yaml")})
+        config_file.read(str(tmp_path / "otel.yaml"))
+    assert not config_file.disables({"OTEL_CONFIG_FILE": str(tmp_path / "otel.yaml")})
 
 
 @pytest.mark.parametrize("path", ["a\0.yaml", "\ud800.yaml", "x" * 5000])
 def test_a_name_that_no_file_can_have_switches_nothing_off(path):
-    assert not _config_file.disables({"OTEL_CONFIG_FILE": path})
+    assert not config_file.disables({"OTEL_CONFIG_FILE": path})
 
 
 def test_the_package_that_reads_the_file_is_missing_only_where_there_is_a_file(monkeypatch):
-    assert _config_file.missing_package({"OTEL_CONFIG_FILE": "otel.yaml"}) is None
+    assert config_file.missing_package({"OTEL_CONFIG_FILE": "otel.yaml"}) is None
     monkeypatch.setitem(sys.modules, "opentelemetry.configuration", None)
-    assert _config_file.missing_package({}) is None
-    assert _config_file.missing_package({"OTEL_CONFIG_FILE": "otel.yaml"}) == (
+    assert config_file.missing_package({}) is None
+    assert config_file.missing_package({"OTEL_CONFIG_FILE": "otel.yaml"}) == (
         "OTEL_CONFIG_FILE is set, but the package opentelemetry-configuration that reads it is not installed"
     )
     with pytest.raises(
         UnreadableFileError, match="opentelemetry-configuration that reads OTEL_CONFIG_FILE is not installed"
     ):
-        _config_file.read("otel.yaml")
+        config_file.read("otel.yaml")

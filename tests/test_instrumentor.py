@@ -29,11 +29,11 @@ from support import child
 from support.own_failures import consequences
 from torchspan import TorchspanInstrumentor, instrumentor
 from torchspan._server_span import ServerSpans
-from torchspan._settings import ARGUMENTS, SETTINGS, Settings
-from torchspan._settings.kinds import Choice
 from torchspan.adapters import export
 from torchspan.engine import RUNNING
 from torchspan.exceptions import ConfigurationError
+from torchspan.words.settings import ARGUMENTS, SETTINGS, Settings
+from torchspan.words.settings.kinds import Choice
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +102,7 @@ def test_a_part_that_cannot_be_removed_is_logged_and_the_others_are_removed(monk
 
 
 def test_the_types_for_type_checkers_are_those_of_the_table():
-    stub = runpy.run_path(str(pathlib.Path(instrumentor.__file__).parent / "_settings" / "arguments.pyi"))
+    stub = runpy.run_path(str(pathlib.Path(torchspan.__file__).parent / "words" / "settings" / "arguments.pyi"))
     hints = typing.get_type_hints(stub["InstrumentSettings"])
     assert ["tracer_provider", *hints] == list(ARGUMENTS)
     types = {setting.name: hints[setting.name] for setting in SETTINGS}

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import torchspan
-from torchspan import phase
-from torchspan._settings import ARGUMENTS
+from torchspan.words import phase
+from torchspan.words.settings import ARGUMENTS
 
 MODULES = (
     "torchspan",

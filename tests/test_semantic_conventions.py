@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from support.standard_keys import standard_keys
-from torchspan import phase, semconv
-from torchspan.semconv.measures import Duration, RunDuration
+from torchspan.words import phase, semconv
+from torchspan.words.semconv.measures import Duration, RunDuration
 
 TABLE = {str(attribute): attribute for attribute in semconv.ATTRIBUTES}
 METRICS = {str(metric): metric for metric in semconv.METRICS}

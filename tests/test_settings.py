@@ -3,15 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from torchspan import _settings, environment_variables
-from torchspan._settings import SETTINGS, VARIABLES, Settings, Source
+from torchspan import environment_variables
 from torchspan.exceptions import ConfigurationError
+from torchspan.words import settings
+from torchspan.words.settings import SETTINGS, VARIABLES, Settings, Source
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_defaults():
-    assert _settings.load({}, {}) == Settings(
+    assert settings.load({}, {}) == Settings(
         detail="stages", build_phases="auto", capture="local", propagation="on", heartbeat=None, without_gpu=False
     )
 
@@ -35,7 +36,7 @@ def test_variables_are_read():
         "TORCHSPAN_INPUTS": "Compiled, app.models:Model, compiled",
         "TORCHSPAN_INPUTS_EVERY": " 1000 ",
     }
-    assert _settings.load({}, environment) == Settings(
+    assert settings.load({}, environment) == Settings(
         detail="passes",
         build_phases="on",
         capture="text",
@@ -58,13 +59,13 @@ def test_variables_are_read():
 def test_an_argument_wins_over_its_variable():
     environment = {"TORCHSPAN_DETAIL": "passes", "TORCHSPAN_WITHOUT_GPU": "1", "TORCHSPAN_HEARTBEAT": "7"}
     arguments = {"detail": "stages", "without_gpu": False, "heartbeat": 0}
-    assert _settings.load(arguments, environment) == Settings(heartbeat=0)
+    assert settings.load(arguments, environment) == Settings(heartbeat=0)
 
 
 def test_where_each_value_comes_from_is_known():
     environment = {"TORCHSPAN_DETAIL": "passes", "TORCHSPAN_CAPTURE": "text", "TORCHSPAN_HEARTBEAT": "7"}
     file = {"capture": "none", "heartbeat": 8, "without_gpu": None}
-    rows = {row.setting.name: row for row in _settings.resolved({"heartbeat": 9}, file=file, environment=environment)}
+    rows = {row.setting.name: row for row in settings.resolved({"heartbeat": 9}, file=file, environment=environment)}
     assert [
         (name, rows[name].value, rows[name].source) for name in ("heartbeat", "capture", "detail", "without_gpu")
     ] == [
@@ -79,7 +80,7 @@ def test_where_each_value_comes_from_is_known():
 
 def test_an_invalid_option_of_a_file_counts_as_none_and_the_message_says_what_is_used():
     environment = {"TORCHSPAN_DETAIL": "passes", "TORCHSPAN_HEARTBEAT": "soon"}
-    found = _settings.resolved({}, file={"detail": "all", "heartbeat": "later"}, environment=environment)
+    found = settings.resolved({}, file={"detail": "all", "heartbeat": "later"}, environment=environment)
     assert [(row.value, row.source, row.refused) for row in found if row.refused] == [
         (
             "passes",
@@ -108,12 +109,12 @@ def test_an_invalid_option_of_a_file_counts_as_none_and_the_message_says_what_is
     ],
 )
 def test_an_option_of_a_file_is_what_yaml_reads_or_the_text_of_its_variable(option, value, meaning):
-    assert getattr(_settings.load({}, {}, {option: value}), option) == meaning
+    assert getattr(settings.load({}, {}, {option: value}), option) == meaning
 
 
 def test_a_variable_that_is_not_an_argument_has_a_source_too():
     environment = {"TORCHSPAN_FILE_MODE": "640", "TORCHSPAN_RUN_EXIT_TIMEOUT": "soon"}
-    found = _settings.resolved_variables(environment)
+    found = settings.resolved_variables(environment)
     rows = {row.setting.variable: (row.value, row.source, row.refused) for row in found}
     assert rows == {
         "TORCHSPAN_FILE": ("torchspan-%t-%p.jsonl", Source.DEFAULT, None),
@@ -132,9 +133,9 @@ def test_a_variable_that_is_not_an_argument_has_a_source_too():
 def test_an_invalid_value_is_one_warning_however_often_the_settings_are_read(caplog):
     environment = {"TORCHSPAN_DETAIL": "everything", "TORCHSPAN_FILE_MODE": "rw"}
     for _ in range(3):
-        _settings.load({}, environment)
-        _settings.load({"detail": "passes"}, environment)
-        _settings.value_of("TORCHSPAN_FILE_MODE", environment)
+        settings.load({}, environment)
+        settings.load({"detail": "passes"}, environment)
+        settings.value_of("TORCHSPAN_FILE_MODE", environment)
     assert caplog.messages == [
         "Invalid TORCHSPAN_DETAIL='everything', using default 'stages' (expected one of stages, passes)",
         (
@@ -161,7 +162,7 @@ OTHERS = (
 def test_a_misspelled_variable_is_one_warning_with_the_name_that_was_meant(caplog):
     environment = dict.fromkeys((*MISSPELLED, *OTHERS, "torchspan_detail", "OTEL_DETAIL"), "1")
     for _ in range(2):
-        assert _settings.load({}, environment) == Settings()
+        assert settings.load({}, environment) == Settings()
     assert caplog.messages == [
         "Unknown variable TORCHSPAN_DETIAL, ignored (did you mean TORCHSPAN_DETAIL?)",
         "Unknown variable TORCHSPAN_FILES, ignored (did you mean TORCHSPAN_FILE?)",
@@ -170,18 +171,18 @@ def test_a_misspelled_variable_is_one_warning_with_the_name_that_was_meant(caplo
             "(did you mean TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND?)"
         ),
     ]
-    assert _settings.unknown_variables(environment) == MISSPELLED | dict.fromkeys(OTHERS)
+    assert settings.unknown_variables(environment) == MISSPELLED | dict.fromkeys(OTHERS)
 
 
 def test_a_long_invalid_value_is_shown_by_its_beginning(caplog):
-    _settings.load({}, {"TORCHSPAN_DETAIL": "x" * 10_000})
+    settings.load({}, {"TORCHSPAN_DETAIL": "x" * 10_000})
     assert caplog.messages == [
         f"Invalid TORCHSPAN_DETAIL='{'x' * 499}…, using default 'stages' (expected one of stages, passes)"
     ]
 
 
 def test_a_variable_that_means_nothing_is_named_and_ignored(caplog):
-    assert _settings.load({}, {"TORCHSPAN_DETAIL": "everything", "TORCHSPAN_WITHOUT_GPU": "maybe"}) == Settings()
+    assert settings.load({}, {"TORCHSPAN_DETAIL": "everything", "TORCHSPAN_WITHOUT_GPU": "maybe"}) == Settings()
     assert caplog.messages == [
         "Invalid TORCHSPAN_DETAIL='everything', using default 'stages' (expected one of stages, passes)",
         "Invalid TORCHSPAN_WITHOUT_GPU='maybe', using default False (expected one of 0, 1, false, true)",
@@ -190,7 +191,7 @@ def test_a_variable_that_means_nothing_is_named_and_ignored(caplog):
 
 def test_an_empty_variable_is_as_good_as_none(caplog):
     empty = {"TORCHSPAN_DETAIL": "", "TORCHSPAN_WITHOUT_GPU": "", "TORCHSPAN_HEARTBEAT": " "}
-    assert _settings.load({}, empty) == Settings()
+    assert settings.load({}, empty) == Settings()
     assert caplog.messages == []
 
 
@@ -235,7 +236,7 @@ INVALID = {
 def test_an_invalid_argument_is_an_error_with_its_name_its_value_and_what_is_expected(name):
     value, message = INVALID[name]
     with pytest.raises(ConfigurationError) as caught:
-        _settings.load({name: value}, {})
+        settings.load({name: value}, {})
     assert str(caught.value) == message
 
 
@@ -244,18 +245,18 @@ def test_an_invalid_argument_is_an_error_with_its_name_its_value_and_what_is_exp
     [("all", "all"), ("0", "0"), (0, "0"), (" 3 - 7 ,1", "3-7,1"), ("2-2", "2"), ("007", "7")],
 )
 def test_ranks_are_numbers_and_ranges_in_one_spelling(value, expected):
-    assert _settings.load({"ranks": value}, {}) == Settings(ranks=expected)
-    assert _settings.load({"ranks": expected}, {}).ranks == expected
+    assert settings.load({"ranks": value}, {}) == Settings(ranks=expected)
+    assert settings.load({"ranks": expected}, {}).ranks == expected
 
 
 @pytest.mark.parametrize("value", [True, 1.0, -1, "", "ALL", "all,0", "none", [0], 10**9])
 def test_what_names_no_ranks_is_an_error(value):
     with pytest.raises(ConfigurationError, match="expected all, or ranks such as 0, 0-7 or 0,4-6"):
-        _settings.load({"ranks": value}, {})
+        settings.load({"ranks": value}, {})
 
 
 def test_a_variable_may_name_all_ranks_in_capitals():
-    assert _settings.load({}, {"TORCHSPAN_RANKS": "ALL"}).ranks == "all"
+    assert settings.load({}, {"TORCHSPAN_RANKS": "ALL"}).ranks == "all"
 
 
 def test_a_provider_that_was_not_instantiated_is_an_error():
@@ -264,20 +265,20 @@ def test_a_provider_that_was_not_instantiated_is_an_error():
             raise AssertionError
 
     with pytest.raises(ConfigurationError, match="expected an object with the method get_tracer"):
-        _settings.load({"tracer_provider": Provider}, {})
+        settings.load({"tracer_provider": Provider}, {})
 
 
 @pytest.mark.parametrize(
     ("given", "on"), [(True, True), (1, True), ("1", True), (False, False), (0, False), ("0", False)]
 )
 def test_a_switch_is_a_bool_or_what_its_variable_may_be(given, on):
-    assert _settings.load({"without_gpu": given}, {"TORCHSPAN_WITHOUT_GPU": "1"}).without_gpu is on
+    assert settings.load({"without_gpu": given}, {"TORCHSPAN_WITHOUT_GPU": "1"}).without_gpu is on
 
 
 @pytest.mark.parametrize(("given", "seconds"), [("0", 0), (0, 0), (0.1, 0.1), ("30", 30), (1e1, 10), (86_400, 86_400)])
 def test_a_heartbeat_is_a_number_of_seconds(given, seconds):
-    assert _settings.load({"heartbeat": given}, {}).heartbeat == seconds
-    assert _settings.load({}, {"TORCHSPAN_HEARTBEAT": str(given)}).heartbeat == seconds
+    assert settings.load({"heartbeat": given}, {}).heartbeat == seconds
+    assert settings.load({}, {"TORCHSPAN_HEARTBEAT": str(given)}).heartbeat == seconds
 
 
 NO_SHARES = ["some", "-0.1", "1.01", "nan", "inf", "1%", "0,5"]
@@ -285,7 +286,7 @@ NO_SHARES = ["some", "-0.1", "1.01", "nan", "inf", "1%", "0,5"]
 
 @pytest.mark.parametrize("value", NO_SHARES)
 def test_a_share_that_means_nothing_is_named_and_ignored(value, caplog):
-    assert _settings.load({}, {"TORCHSPAN_SAMPLE_EXECUTE": value}) == Settings()
+    assert settings.load({}, {"TORCHSPAN_SAMPLE_EXECUTE": value}) == Settings()
     assert caplog.messages == [
         f"Invalid TORCHSPAN_SAMPLE_EXECUTE={value!r}, using the default (`0`) (expected a number from 0 to 1)",
     ]
@@ -293,7 +294,7 @@ def test_a_share_that_means_nothing_is_named_and_ignored(value, caplog):
 
 @pytest.mark.parametrize("share", [0, 1, 0.5, 1e-9])
 def test_a_share_is_a_number_from_0_to_1(share):
-    assert _settings.load({}, {"TORCHSPAN_SAMPLE_OTHER": str(share)}).sample_other == share
+    assert settings.load({}, {"TORCHSPAN_SAMPLE_OTHER": str(share)}).sample_other == share
 
 
 NO_HEARTBEATS = ["often", "-1", "0.05", "86401", "nan", "inf", "5s", "1,5"]
@@ -301,7 +302,7 @@ NO_HEARTBEATS = ["often", "-1", "0.05", "86401", "nan", "inf", "5s", "1,5"]
 
 @pytest.mark.parametrize("value", NO_HEARTBEATS)
 def test_a_heartbeat_variable_that_means_nothing_is_named_and_ignored(value, caplog):
-    assert _settings.load({}, {"TORCHSPAN_HEARTBEAT": value}) == Settings()
+    assert settings.load({}, {"TORCHSPAN_HEARTBEAT": value}) == Settings()
     assert caplog.messages == [
         (
             f"Invalid TORCHSPAN_HEARTBEAT={value!r}, using the default (gaps of 5 to 60 s) "
@@ -313,7 +314,7 @@ def test_a_heartbeat_variable_that_means_nothing_is_named_and_ignored(value, cap
 @pytest.mark.parametrize("value", [*NO_HEARTBEATS, "", -1, float("nan"), 10**400, True, False, [5]])
 def test_a_heartbeat_argument_that_means_nothing_is_an_error(value):
     with pytest.raises(ConfigurationError) as caught:
-        _settings.load({"heartbeat": value}, {})
+        settings.load({"heartbeat": value}, {})
     assert str(caught.value) == (
         f"invalid value for heartbeat: {value!r} (expected 0 for none, or 0.1 to 86400 seconds)"
     )
@@ -337,10 +338,10 @@ def test_a_heartbeat_argument_that_means_nothing_is_an_error(value):
 )
 def test_a_near_miss_of_a_known_name_is_distinguished_from_a_name_of_its_own(name, meant):
     if meant is None:
-        _settings.refuse_misspelled({name: 1})
+        settings.refuse_misspelled({name: 1})
         return
     with pytest.raises(TypeError) as caught:
-        _settings.refuse_misspelled({name: 1})
+        settings.refuse_misspelled({name: 1})
     assert str(caught.value) == f"instrument() got an unexpected argument {name!r} (did you mean {meant!r}?)"
 
 
@@ -362,13 +363,13 @@ def test_the_settings_are_the_rows_and_each_default_is_a_value_that_the_setting_
     ],
 )
 def test_layers_is_off_or_an_engine_and_a_number_of_runs(text, meaning):
-    assert _settings.load({}, {"TORCHSPAN_LAYERS": text}).layers == meaning
+    assert settings.load({}, {"TORCHSPAN_LAYERS": text}).layers == meaning
 
 
 @pytest.mark.parametrize("text", ["on it", "a:0", "a:10001", "a:", ":5", "a:b", "a:5:6", "**"])
 def test_layers_of_another_form_are_refused(text):
     with pytest.raises(ConfigurationError, match=r"invalid value for layers: .*expected off, or the name of an engine"):
-        _settings.load({"layers": text}, {})
+        settings.load({"layers": text}, {})
 
 
 @pytest.mark.parametrize(
@@ -382,13 +383,13 @@ def test_layers_of_another_form_are_refused(text):
     ],
 )
 def test_inputs_is_off_or_a_list_of_what_is_followed(text, meaning):
-    assert _settings.load({}, {"TORCHSPAN_INPUTS": text}).inputs == meaning
+    assert settings.load({}, {"TORCHSPAN_INPUTS": text}).inputs == meaning
 
 
 @pytest.mark.parametrize("text", ["on", "a:B,off", "a:B,,compiled", "__main__:Model", "a:B C", "a:"])
 def test_inputs_that_name_nothing_are_refused(text):
     with pytest.raises(ConfigurationError, match="invalid value for inputs"):
-        _settings.load({"inputs": text}, {})
+        settings.load({"inputs": text}, {})
 
 
 def test_settings_cannot_be_changed():
@@ -412,7 +413,7 @@ def test_no_entry_point_claims_that_opentelemetry_instrument_has_options_for_the
 
 
 def test_options_of_a_configuration_file_are_the_settings_each_of_which_may_be_left_out():
-    assert _settings.options()(detail="passes") == _settings.options()(
+    assert settings.options()(detail="passes") == settings.options()(
         detail="passes",
         build_phases=None,
         capture=None,
@@ -430,7 +431,7 @@ def test_options_of_a_configuration_file_are_the_settings_each_of_which_may_be_l
 
 @pytest.mark.parametrize("text", ["x", "1.5", "0", "-1"])
 def test_a_number_of_bytes_that_is_none_is_refused_in_the_words_of_the_other_settings(text):
-    row = _settings.resolved_variable("TORCHSPAN_FILE_MAX_SIZE", {"TORCHSPAN_FILE_MAX_SIZE": text})
+    row = settings.resolved_variable("TORCHSPAN_FILE_MAX_SIZE", {"TORCHSPAN_FILE_MAX_SIZE": text})
     assert row.value == 268_435_456
     assert row.refused == (
         f"Invalid TORCHSPAN_FILE_MAX_SIZE={text!r}, using default 268435456 (expected a positive number of bytes)"
@@ -438,6 +439,6 @@ def test_a_number_of_bytes_that_is_none_is_refused_in_the_words_of_the_other_set
 
 
 def test_layers_that_yaml_reads_as_a_bool_are_off_or_refused():
-    assert _settings.load({}, {}, {"layers": False}).layers == "off"
-    (refused,) = [row.refused for row in _settings.resolved({}, file={"layers": True}, environment={}) if row.refused]
+    assert settings.load({}, {}, {"layers": False}).layers == "off"
+    (refused,) = [row.refused for row in settings.resolved({}, file={"layers": True}, environment={}) if row.refused]
     assert refused.startswith("Invalid layers=True in the configuration file, using default 'off' (expected off, or ")

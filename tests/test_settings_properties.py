@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from torchspan import TorchspanInstrumentor, _settings
+from torchspan import TorchspanInstrumentor
 from torchspan._launched.run_settings import RunSettings
-from torchspan._settings import SETTINGS, VARIABLES, Source
-from torchspan._settings.kinds import Choice
 from torchspan.sdk import FileSpanExporter
+from torchspan.words import settings as _settings
+from torchspan.words.settings import SETTINGS, VARIABLES, Source
+from torchspan.words.settings.kinds import Choice
 
 FUZZ = settings(deadline=None, database=None, derandomize=True)
 

@@ -34,7 +34,7 @@ class Tables:
     """The rows of torchspan's tables. unknown_settings: those that the installed Torch-TensorRT does not have."""
 
     def __init__(self, unknown_settings=()):
-        from torchspan import phase, semconv
+        from torchspan.words import phase, semconv
 
         self.attributes = {str(attribute): attribute for attribute in semconv.ATTRIBUTES}
         self.metrics = {str(metric): metric for metric in semconv.METRICS}
@@ -195,7 +195,7 @@ def unknown_settings():
     """The rows for settings that this Torch-TensorRT does not have."""
     from torch_tensorrt.dynamo import CompilationSettings
 
-    from torchspan import semconv
+    from torchspan.words import semconv
 
     return {str(row) for name, row in semconv.SETTINGS.items() if not hasattr(CompilationSettings(), name)}
 

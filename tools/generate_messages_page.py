@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/reference/messages.md from the table of messages in src/torchspan/redaction/known_messages/.
+"""Writes docs/reference/messages.md from the table of messages in src/torchspan/words/redaction/known_messages/.
 
 `--check` writes nothing and exits with status 1 if the page differs from what would be written.
 """
@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 from generated_page import write_or_check
-from torchspan.redaction import message_table
+from torchspan.words.redaction import message_table
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "docs" / "reference" / "messages.md"
-FOLDER = "src/torchspan/redaction/known_messages"
+FOLDER = "src/torchspan/words/redaction/known_messages"
 
 LIBRARIES = {
     "pytorch": "PyTorch: what its C++ raises, and what `torch.compile` and `torch.export` report without the code that wrote it",

@@ -58,7 +58,7 @@ def send(samples, metrics, endpoint):
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    from torchspan import semconv
+    from torchspan.words import semconv
 
     instruments = {row["name"]: row for row in metrics}
     traces, logs = TracerProvider(shutdown_on_exit=False), LoggerProvider(shutdown_on_exit=False)

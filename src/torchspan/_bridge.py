@@ -8,24 +8,26 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from torchspan import _settings, adapters, engine, semconv, writer
+from torchspan import adapters, engine, writer
 from torchspan._launched.process import RunProcess
 from torchspan._launched.run_report import RunCounts, RunReport
 from torchspan._operators import BLOCKS, OperatorRoots, OperatorsOfCompilations
-from torchspan._sampling.rules import SamplingRules
-from torchspan._settings import Settings
-from torchspan._settings.kinds import FOLLOW_COMPILED, FOLLOW_NONE
 from torchspan.adapters import dynamo, export, observed_functions, tensorrt, torch_tensorrt
 from torchspan.base.boundaries import undo_all
 from torchspan.base.errors import PROCESS_GUARD
 from torchspan.base.logs import Log
 from torchspan.device import DeviceTimes, LayerTimes, set_thread_local_capture
 from torchspan.engine.dispatch import OPENING
-from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
-from torchspan.phase import BUILD_PHASE, OPERATOR, PHASES, PROGRESS
-from torchspan.redaction import messages
 from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.subscribers.recording import BEGINNING, BEING_RECORDED, RECORDING
+from torchspan.words import semconv
+from torchspan.words import settings as _settings
+from torchspan.words.environment_variables import TORCHSPAN_BUILD_PHASES
+from torchspan.words.phase import BUILD_PHASE, OPERATOR, PHASES, PROGRESS
+from torchspan.words.redaction import messages
+from torchspan.words.sampling.rules import SamplingRules
+from torchspan.words.settings import Settings
+from torchspan.words.settings.kinds import FOLLOW_COMPILED, FOLLOW_NONE
 
 if TYPE_CHECKING:
     from torchspan.adapters.machinery.wrap import Follow

@@ -99,7 +99,7 @@ class batch:  # noqa: N801 - it is used as a function is
         return sampled
 
     def _open(self, engine: Engine, sampled: Sequence[Span]) -> None:
-        from torchspan import phase, semconv
+        from torchspan.words import phase, semconv
 
         links = tuple(span.get_span_context() for span in sampled)
         self._event = engine.open(phase.BATCH, {semconv.BATCH_REQUESTS: len(self._requests)}, links=links)

@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 
-from torchspan import _settings
 from torchspan._launched.start import CONFIGURATION_FILE
 from torchspan._launched.start import current as current_run
-from torchspan._sampling import rules as sampling_rules
 from torchspan._server_span import SERVER_SPANS
 from torchspan.base import forks
 from torchspan.base.boundaries import ErrorBoundary, failed, is_programs, undo_all
@@ -30,6 +28,8 @@ from torchspan.base.imports import FirstImports, Import
 from torchspan.base.logs import Log
 from torchspan.base.reading import module_of_frame
 from torchspan.exceptions import ConfigurationError
+from torchspan.words import settings as _settings
+from torchspan.words.sampling import rules as sampling_rules
 
 try:
     from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 
     from torchspan._bridge import Bridge
     from torchspan._launched.process import RunProcess
-    from torchspan._settings import Settings
-    from torchspan._settings.arguments import InstrumentSettings
+    from torchspan.words.settings import Settings
+    from torchspan.words.settings.arguments import InstrumentSettings
 
 logger = Log("torchspan")
 
@@ -467,9 +467,9 @@ def _is_inductors() -> bool:
 def _is_disabled_by_file() -> bool:
     if not os.environ.get(CONFIGURATION_FILE):
         return False
-    from torchspan import _config_file
+    from torchspan.words import config_file
 
-    return _config_file.disables()
+    return config_file.disables()
 
 
 class _Arrivals:

@@ -15,8 +15,7 @@ from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, set
 
 from support.engines import Callback, extend
 from support.ports import make_ports
-from torchspan import callbacks, phase, semconv
-from torchspan._sampling.rules import SamplingRules
+from torchspan import callbacks, phase
 from torchspan.adapters import Provenance
 from torchspan.adapters.engine_runs import EngineRuns, RunState, wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
@@ -25,6 +24,8 @@ from torchspan.engine import Engine, Listener, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.callback_registry import REGISTRY, Registry
 from torchspan.subscribers.entry import Entry, RecordFunctionCallback
+from torchspan.words import semconv
+from torchspan.words.sampling.rules import SamplingRules
 from torchspan.writer import SpanParents
 
 FOLDED = "torch_tensorrt.execute.folded.count"

@@ -21,9 +21,9 @@ from support import seeded_runs
 from support.emitted import EMITTED
 from support.sampled_runs import CONTEXT, MODULE, SampledRuns, TrtEngine, echo
 from torchspan import callbacks, observers
-from torchspan._sampling.rules import SamplingRules
 from torchspan.sdk import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
 from torchspan.subscribers.callback_registry import REGISTRY
+from torchspan.words.sampling.rules import SamplingRules
 from torchspan.writer import MetricWriter
 
 TESTS = Path(__file__).resolve().parents[1]

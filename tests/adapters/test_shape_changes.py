@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from support.engines import Callback, extend
 from support.sampled_runs import SampledRuns, TrtEngine
-from torchspan import semconv
+from torchspan.words import semconv
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

@@ -3,8 +3,8 @@
 
 import pytest
 
-from torchspan import semconv as s
 from torchspan.answers import _cache_answer
+from torchspan.words import semconv as s
 
 
 def test_every_reason_of_the_cache_is_put_into_words():

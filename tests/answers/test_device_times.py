@@ -4,7 +4,7 @@
 import pytest
 
 from support.device_times import engine_run, layer_table
-from torchspan import semconv as s
+from torchspan.words import semconv as s
 
 MUCH = "\N{MULTIPLICATION SIGN}"
 

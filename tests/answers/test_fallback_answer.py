@@ -5,8 +5,8 @@
 
 import pytest
 
-from torchspan import semconv as s
-from torchspan.semconv import FallbackReason
+from torchspan.words import semconv as s
+from torchspan.words.semconv import FallbackReason
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 
 from support.recording import Recording
 from torchspan import answers
-from torchspan import semconv as s
 from torchspan.probes.describe import recompiles
+from torchspan.words import semconv as s
 
 FORWARD = {s.CODE_FUNCTION: "forward", s.COMPILE_ID: "0/0", s.FRAME_OUTCOME: "compiled"}
 SIZE = "tensor 'x' size mismatch at index 0. expected 4, actual 7"

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from torchspan import semconv as s
 from torchspan.answers import _frame_answer as _frames
+from torchspan.words import semconv as s
 
 
 @pytest.mark.parametrize(

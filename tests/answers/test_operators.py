@@ -6,11 +6,11 @@
 import pytest
 
 from support.operator_tables import operator, table
-from torchspan import semconv as s
 from torchspan import traces
 from torchspan.answers.drawing import Drawing
 from torchspan.answers.whole_texts import with_texts
 from torchspan.traces import Span
+from torchspan.words import semconv as s
 
 CONVOLUTION = ("aten.convolution", 24, 70, 61, 9)
 RELU = ("aten.relu", 24, 12, 12, 1)

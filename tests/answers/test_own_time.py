@@ -7,12 +7,12 @@ import random
 import pytest
 
 from support.recording import Recording
-from torchspan import semconv as s
 from torchspan import traces
 from torchspan.answers import read
 from torchspan.answers._stages import covered_ns
 from torchspan.cli import main
 from torchspan.comparison import compare
+from torchspan.words import semconv as s
 
 
 def test_a_run_on_the_stand_in_that_outlives_its_request_takes_nothing_off_it(tmp_path, capsys):

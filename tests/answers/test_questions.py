@@ -12,7 +12,8 @@ import pytest
 
 from support import span_file
 from support.child import unmeasured
-from torchspan import answers, cli, phase
+from torchspan import answers, cli
+from torchspan.words import phase
 
 TRAIN = """
 import json

@@ -5,7 +5,7 @@
 
 import pytest
 
-from torchspan import semconv as s
+from torchspan.words import semconv as s
 
 
 def fallen(recording, model, block, places, start=0, parent=None):

@@ -5,7 +5,7 @@
 
 import pytest
 
-from torchspan import semconv as s
+from torchspan.words import semconv as s
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import pytest
 
 from support.recording import Recording
 from support.run_recording import RunRecording, as_process, at, write_run
-from torchspan import semconv
 from torchspan.answers.work_in_progress import WorkInProgress
 from torchspan.traces import read
+from torchspan.words import semconv
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 NET = {semconv.MODEL_CLASS: "Net"}

@@ -10,7 +10,7 @@ import pytest
 
 from support.recording import Recording
 from support.run_recording import RUN, RunRecording
-from torchspan import semconv
+from torchspan.words import semconv
 
 COMPILE = {semconv.MODEL_CLASS: "Net", semconv.ENTRY_POINT: "torch_tensorrt.compile"}
 FALLEN = {

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from torchspan import semconv
+from torchspan.words import semconv
 
 pytestmark = pytest.mark.slow
 

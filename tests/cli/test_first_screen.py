@@ -10,8 +10,8 @@ import pytest
 from opentelemetry.trace import SpanKind
 
 from support.run_recording import RUN, RunRecording, write_run
-from torchspan import semconv as s
-from torchspan.semconv import FallbackReason
+from torchspan.words import semconv as s
+from torchspan.words.semconv import FallbackReason
 
 SIZE = "tensor 'x' size mismatch at index 0. expected 4, actual "
 LIMIT = {s.FRAME_OUTCOME: "limit", s.RECOMPILE_LIMIT: "recompile_limit", s.RECOMPILE_LIMIT_VALUE: 8}

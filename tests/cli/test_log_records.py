@@ -13,10 +13,11 @@ from support import log_records
 from support.engines import extend
 from support.fake_time import FakeTime
 from support.run_recording import RUN, CountingIds, RunRecording, at, write_run
-from torchspan import phase, semconv
+from torchspan import phase
 from torchspan.engine import Engine, Occurrence
-from torchspan.redaction import messages
 from torchspan.sdk import FileSpanExporter
+from torchspan.words import semconv
+from torchspan.words.redaction import messages
 from torchspan.writer import SpanWriter, event_signals
 
 if not log_records.CAN_EMIT:

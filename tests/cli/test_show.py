@@ -13,8 +13,8 @@ import pytest
 from opentelemetry import trace
 
 from torchspan import cli
-from torchspan import semconv as s
-from torchspan.semconv import FallbackReason
+from torchspan.words import semconv as s
+from torchspan.words.semconv import FallbackReason
 
 FALLBACK = {
     s.FALLBACK_REASON_CLASSES: [FallbackReason.NO_CONVERTER, FallbackReason.MIN_BLOCK_SIZE],

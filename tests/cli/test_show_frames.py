@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames of torch.compile in the waterfall, and Dynamo's own share of the time below it."""
 
-from torchspan import semconv as s
+from torchspan.words import semconv as s
 
 FORWARD = {s.CODE_FUNCTION: "forward", s.COMPILE_ID: "0/0", s.FRAME_OUTCOME: "compiled"}
 SIZE = "tensor 'x' size mismatch at index 0. expected 3, actual 4"

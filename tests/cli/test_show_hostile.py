@@ -8,8 +8,8 @@ import unicodedata
 
 import pytest
 
-from torchspan import semconv
 from torchspan.answers.lines import cells, printable
+from torchspan.words import semconv
 
 TRACE = "ab" * 16
 LONGEST = 4_096

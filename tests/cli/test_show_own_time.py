@@ -3,7 +3,7 @@
 # The multiplication sign is part of the expected output.
 """What would shorten a stage, in the row and under the waterfall."""
 
-from torchspan import semconv as s
+from torchspan.words import semconv as s
 
 
 def test_a_row_says_where_its_time_went_from_a_tenth_of_the_time_of_all_rows_on(recording, shown):

@@ -7,7 +7,7 @@ import pytest
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from support.run_recording import RUN, RunRecording, as_process, write_run
-from torchspan import semconv as s
+from torchspan.words import semconv as s
 
 
 @pytest.fixture

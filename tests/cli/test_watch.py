@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from support.run_recording import START_NS, RunRecording, as_process, at, write_run
-from torchspan import semconv
 from torchspan.cli import watch
 from torchspan.cli._command import CommandError
+from torchspan.words import semconv
 
 OTHER_RUN = "fedcba9876543210"
 GONE = 2**22 + 1

@@ -13,8 +13,8 @@ import pytest
 from support.child import unmeasured
 from support.run_recording import RunRecording, write_run
 from support.terminal_screen import TerminalScreen
-from torchspan import semconv
 from torchspan.cli._live_lines import LiveLines
+from torchspan.words import semconv
 
 SLOW = Path(__file__).resolve().parents[1] / "pipeline" / "slow_program.py"
 MODEL = "Net"

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from torchspan import semconv as s
+from torchspan.words import semconv as s
 
 
 def attribute(key, value):

@@ -13,7 +13,7 @@ import pytest
 
 from support.operator_tables import table
 from support.recording import Recording
-from torchspan import semconv as s
+from torchspan.words import semconv as s
 
 SECRET = "the patient has pain in the left hand"
 PARSER = f"Failed to parse ONNX model from file: {SECRET}!"

@@ -25,8 +25,8 @@ from support.fake_time import FakeTime
 from support.hostile_endpoints import closed_port
 from support.needs import program
 from support.receiver import Receiver
-from torchspan import phase, semconv
 from torchspan.engine import RUNNING
+from torchspan.words import phase, semconv
 
 promtool = pytest.mark.needs("promtool")
 

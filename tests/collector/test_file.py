@@ -12,10 +12,11 @@ from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlag
 from support import backends, otlp, scraped
 from support.engines import extend
 from support.receiver import Receiver
-from torchspan import phase, semconv
+from torchspan import phase
 from torchspan.engine import Engine
-from torchspan.redaction import messages
 from torchspan.sdk import FileSpanExporter, RunFileProcessor
+from torchspan.words import semconv
+from torchspan.words.redaction import messages
 from torchspan.writer import SpanWriter
 
 REFUSED, ACCEPTED = (f"otelcol_receiver_{name}_spans" for name in ("refused", "accepted"))

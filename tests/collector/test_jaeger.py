@@ -12,7 +12,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from support import backends, otlp
-from torchspan import phase, semconv
+from torchspan.words import phase, semconv
 
 PAGE = (backends.CONFIGURATIONS.parent / "docs" / "how-to" / "jaeger.md").read_text(encoding="utf-8")
 SEARCHES = dict(re.findall(r"^\| ([^|]+) \| `(/search\?[^`]+)` \|$", PAGE, re.MULTILINE))

@@ -12,8 +12,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from support import backends, log_records
 from support.engines import extend
 from support.receiver import Receiver, mapping
-from torchspan import phase, semconv, traces
+from torchspan import phase, traces
 from torchspan.engine import Engine, Occurrence
+from torchspan.words import semconv
 from torchspan.writer import SpanWriter, event_signals
 
 pytestmark = pytest.mark.needs("otelcol-torchspan")

@@ -5,7 +5,7 @@ import pytest
 
 from support import backends, otlp
 from support.receiver import Receiver, mapping
-from torchspan import semconv
+from torchspan.words import semconv
 
 pytestmark = pytest.mark.needs("otelcol-torchspan")
 

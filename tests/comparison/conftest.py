@@ -4,7 +4,7 @@
 import pytest
 
 from support.recording import Recording
-from torchspan import semconv
+from torchspan.words import semconv
 
 COMPILE = {semconv.MODEL_CLASS: "Net", semconv.ENTRY_POINT: "torch_tensorrt.compile"}
 INPUTS = {semconv.INPUT_SHAPES: ["[1, 3]"]}

@@ -8,11 +8,11 @@ import pytest
 from support.device_times import engine_run
 from support.operator_tables import operator, table
 from support.run_recording import RUN, RunRecording, write_run
-from torchspan import semconv
 from torchspan.answers.lines import Style
 from torchspan.comparison import ComparisonError, compare
 from torchspan.comparison._sentences import flowed_lines, headline
 from torchspan.comparison._sentences import sentences as all_sentences
+from torchspan.words import semconv
 
 MUCH = "\N{MULTIPLICATION SIGN}"
 

@@ -7,8 +7,8 @@ import pytest
 
 from support.recording import Recording
 from support.run_recording import RUN, RunRecording, write_run
-from torchspan import semconv as s
 from torchspan.comparison import ComparisonError, compare
+from torchspan.words import semconv as s
 
 STAGES = ("torch_tensorrt.lower", "torch_tensorrt.partition", "torch_tensorrt.convert", "tensorrt.build_engine")
 REASONS = {"size": "tensor 'x' size mismatch at index 0. expected 2, actual 3", "other": "a guard"}

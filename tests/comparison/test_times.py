@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from torchspan import semconv
 from torchspan.comparison._times import time_parts
 from torchspan.traces import Span, trees
+from torchspan.words import semconv
 
 IDS = itertools.count(1)
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from torchspan._settings import SETTINGS, VARIABLES
+from torchspan.words.settings import SETTINGS, VARIABLES
 
 PROGRAM = """
 import torchspan

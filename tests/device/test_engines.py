@@ -12,7 +12,7 @@ import torch
 import torch_tensorrt
 
 from support import models
-from torchspan import semconv
+from torchspan.words import semconv
 
 pytestmark = pytest.mark.stand_in_only("the stand-in runs the engines")
 

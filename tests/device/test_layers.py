@@ -14,7 +14,6 @@ from support.forked import in_forked_child
 from support.layered_context import LIBRARY, LayeredContext, Profiler
 from support.ports import make_ports
 from torchspan import phase
-from torchspan._sampling.rules import SamplingRules
 from torchspan.adapters import Provenance
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
@@ -23,6 +22,7 @@ from torchspan.device._layers import _REQUESTS
 from torchspan.engine import RUNNING, Engine, ObservedRun, RateLimits, RunSampling
 from torchspan.probes import PROBES, Runs
 from torchspan.subscribers.callback_registry import Registry
+from torchspan.words.sampling.rules import SamplingRules
 from torchspan.writer import SpanParents
 
 RUN_PROBES = [probe for probe in PROBES if isinstance(probe.action, Runs)]

@@ -8,9 +8,10 @@ import pytest
 
 import torchspan
 from support.pages import ROOT
-from torchspan import environment_variables, phase, semconv
+from torchspan import environment_variables
 from torchspan.observers import PHASES
-from torchspan.semconv import metrics
+from torchspan.words import phase, semconv
+from torchspan.words.semconv import metrics
 
 TEXT = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 SECTIONS = re.findall(r"^## \[(.+?)\](?: - (.*))?\n", TEXT, re.MULTILINE)

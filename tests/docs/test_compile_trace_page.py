@@ -14,7 +14,7 @@ import torch
 
 from support import pages
 from support.child import unmeasured
-from torchspan.semconv.torch import Declared
+from torchspan.words.semconv.torch import Declared
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "reading-a-compile-trace.md").read_text(
     encoding="utf-8"

@@ -8,9 +8,10 @@ import pytest
 import yaml
 
 from support import pages
-from torchspan import environment_variables, semconv
-from torchspan.semconv import METRICS
-from torchspan.semconv.torch import BreakClass, GuardClass
+from torchspan import environment_variables
+from torchspan.words import semconv
+from torchspan.words.semconv import METRICS
+from torchspan.words.semconv.torch import BreakClass, GuardClass
 
 HOW_TO = "docs/how-to"
 GUIDES = {

@@ -35,8 +35,8 @@ INTERNAL = {
     "torchspan.native",  # `python -m torchspan.native`
     "torchspan.probes",
     "torchspan.propagation",
-    "torchspan.redaction",
-    "torchspan.semconv",  # docs/reference/semantic-conventions.md
+    "torchspan.words.redaction",
+    "torchspan.words.semconv",  # docs/reference/semantic-conventions.md
     "torchspan.subscribers",
     "torchspan.views",  # `torchspan show`
     "torchspan.writer",

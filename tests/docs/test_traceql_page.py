@@ -4,7 +4,7 @@
 import re
 from pathlib import Path
 
-from torchspan import phase, semconv
+from torchspan.words import phase, semconv
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "traceql.md").read_text(encoding="utf-8")
 QUERIES = re.findall(r"^```traceql\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

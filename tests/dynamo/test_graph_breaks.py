@@ -8,7 +8,7 @@ from torch._dynamo.backends.common import aot_autograd
 from support import compiled
 from torchspan.probes.describe import frames as graph_breaks
 from torchspan.probes.describe import recompiles
-from torchspan.semconv.torch import RECOMPILE_REASON
+from torchspan.words.semconv.torch import RECOMPILE_REASON
 
 ONES = torch.ones(3, 3)
 BREAK = "torch.compile.graph_break"

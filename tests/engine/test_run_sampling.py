@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from torchspan._sampling.rules import SamplingRules
 from torchspan.engine import Pick, RateLimits, RunSampling, Surroundings, Verdict, rate_limits
 from torchspan.engine.run_sampling import ShareOfRoots, TargetRate
+from torchspan.words.sampling.rules import SamplingRules
 
 
 class Thing:

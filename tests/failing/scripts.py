@@ -24,7 +24,6 @@ import torchspan
 import torchspan.testing
 from support.hooked import Hooked, described, recorded
 from support.ports import make_ports
-from torchspan import phase, semconv
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.callbacks import RecordFunctionCallback, record_function
 from torchspan.observers import observable
@@ -37,6 +36,7 @@ from torchspan.sdk import (
     TorchspanIdGenerator,
     TorchspanSampler,
 )
+from torchspan.words import phase, semconv
 from torchspan.writer import SpanParents
 
 REFUSED = KeyError("refused")

@@ -52,7 +52,7 @@ def test_a_call_that_nothing_guards_is_found(reports):
     kinds = {
         (error, kind)
         for place, error, kind, _ in reports[CONTROL]["different"]
-        if place == "torchspan.semconv._emitted.identifier"
+        if place == "torchspan.words.semconv._emitted.identifier"
     }
     assert ("MemoryError", "result") in kinds
     assert ("KeyboardInterrupt", "result") not in kinds  # which is the program's

@@ -6,7 +6,7 @@ import torch
 import torchspan
 from support import gpu_runs
 from support.forked import in_forked_child
-from torchspan import semconv
+from torchspan.words import semconv
 
 pytestmark = gpu_runs.MARKS
 

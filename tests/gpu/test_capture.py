@@ -9,7 +9,8 @@ import torch
 import torch_tensorrt
 
 from support import gpu_runs
-from torchspan import device, semconv
+from torchspan import device
+from torchspan.words import semconv
 
 pytestmark = gpu_runs.MARKS
 EXECUTE, RUN_GRAPH = "torch_tensorrt.execute", "torch.run_graph"

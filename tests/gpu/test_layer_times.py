@@ -8,7 +8,7 @@ from torch_tensorrt._features import tensorrt
 
 import torchspan
 from support import gpu_runs
-from torchspan import semconv
+from torchspan.words import semconv
 
 pytestmark = gpu_runs.MARKS
 EXECUTE, RUNS = "torch_tensorrt.execute", 20

@@ -9,7 +9,7 @@ import torch
 
 import torchspan
 from support import gpu_runs
-from torchspan import semconv
+from torchspan.words import semconv
 
 pytestmark = gpu_runs.MARKS
 EXECUTE, RUN_GRAPH = "torch_tensorrt.execute", "torch.run_graph"

@@ -17,10 +17,11 @@ HOUR = "3600000"
 COMPILING = '''
 """Compilations that do nothing, from the bridge and its engine."""
 from contextlib import contextmanager
-from torchspan import _settings, phase
+from torchspan.words import settings
+from torchspan import phase
 from torchspan._bridge import Bridge
 
-engine = Bridge(_settings.load({}), {}, run=None)._engine
+engine = Bridge(settings.load({}), {}, run=None)._engine
 
 @contextmanager
 def working(which=phase.COMPILE):

@@ -12,8 +12,9 @@ from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 from support import models
 from support.emitted import EMITTED
 from testing.models import assert_close
-from torchspan import TorchspanInstrumentor, semconv
+from torchspan import TorchspanInstrumentor
 from torchspan.sdk import ParentBasedTorchspanSampler
+from torchspan.words import semconv
 
 
 class Asked(Sampler):

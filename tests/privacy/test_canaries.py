@@ -8,7 +8,7 @@ import pytest
 from packaging.version import Version
 
 from privacy import haystack, places
-from torchspan import semconv
+from torchspan.words import semconv
 
 captures = pytest.mark.parametrize(
     "capture", ["local", *(pytest.param(word, marks=pytest.mark.slow) for word in ("none", "text"))]

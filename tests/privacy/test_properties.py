@@ -8,9 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from privacy import words
-from torchspan import semconv
-from torchspan.redaction.message_table import HOLES, table
-from torchspan.redaction.messages import of_text
+from torchspan.words import semconv
+from torchspan.words.redaction.message_table import HOLES, table
+from torchspan.words.redaction.messages import of_text
 
 settings.register_profile("torchspan", deadline=None, database=None, derandomize=True, max_examples=200)
 settings.load_profile("torchspan")

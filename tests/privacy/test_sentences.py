@@ -17,13 +17,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from privacy.sentences import COUNT, PATIENT, SENTENCES, WORDS
 from support.engines import extend
 from support.tree import without_clocks
-from torchspan import phase, semconv
+from torchspan import phase
 from torchspan.engine import Engine, Occurrence
 from torchspan.probes import Call, signature_of
 from torchspan.probes.describe import declarations, frames
-from torchspan.redaction import messages
-from torchspan.redaction.code_texts import texts_of
-from torchspan.redaction.message_table import table
+from torchspan.words import semconv
+from torchspan.words.redaction import messages
+from torchspan.words.redaction.code_texts import texts_of
+from torchspan.words.redaction.message_table import table
 from torchspan.writer import SpanWriter
 
 settings.register_profile("sentences", deadline=None, database=None, derandomize=True)

@@ -11,7 +11,8 @@ from privacy.sentences import COUNT, SENTENCES
 from support.child import unmeasured
 from support.pages_of_traces import spans_of
 from support.receiver import Receiver
-from torchspan import cli, semconv, traces
+from torchspan import cli, traces
+from torchspan.words import semconv
 
 PROGRAM = """
 import json

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from torchspan import semconv
 from torchspan.base.scratch import Scratch
 from torchspan.probes import Call
 from torchspan.probes.describe import artifacts, build, cache, cache_neighbors, compilation, conversion
+from torchspan.words import semconv
 
 torch = pytest.importorskip("torch")
 

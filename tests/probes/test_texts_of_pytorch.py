@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from torchspan import semconv
 from torchspan.probes.describe import common, declarations, dynamic_shapes, fallback, frames, place, recompiles
 from torchspan.probes.describe.declarations import Declaration
+from torchspan.words import semconv
 
 torch = pytest.importorskip("torch")
 

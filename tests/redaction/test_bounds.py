@@ -3,7 +3,7 @@
 
 import pytest
 
-from torchspan.redaction.bounds import cut, size
+from torchspan.words.redaction.bounds import cut, size
 
 
 @pytest.mark.parametrize(

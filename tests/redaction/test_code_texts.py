@@ -7,8 +7,8 @@ import pytest
 import torch
 import torch_tensorrt
 
-from torchspan.redaction import messages
-from torchspan.redaction.code_texts import texts_of
+from torchspan.words.redaction import messages
+from torchspan.words.redaction.code_texts import texts_of
 
 VALUE = "the patient has pain in the left hand and asks for help with the current loss of function"
 LINEAR = torch.nn.Linear(2, 2)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from torchspan.redaction.guard_text import GuardText
+from torchspan.words.redaction.guard_text import GuardText
 
 
 @pytest.mark.parametrize(

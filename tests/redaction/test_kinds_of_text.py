@@ -7,10 +7,10 @@ import zipfile
 import pytest
 import torch
 
-from torchspan import phase, semconv
-from torchspan.redaction import guard_text, kinds_of_text
-from torchspan.redaction.export_text import DynamicDimension, ExportFailure, Violation
-from torchspan.redaction.kinds_of_text import (
+from torchspan.words import phase, semconv
+from torchspan.words.redaction import guard_text, kinds_of_text
+from torchspan.words.redaction.export_text import DynamicDimension, ExportFailure, Violation
+from torchspan.words.redaction.kinds_of_text import (
     BuildPhaseName,
     CompileId,
     Digest,
@@ -31,8 +31,8 @@ from torchspan.redaction.kinds_of_text import (
     Text,
     Version,
 )
-from torchspan.redaction.operator_text import OnnxOperator, Operator, OperatorArguments, Validators
-from torchspan.redaction.size_text import ArgumentPath, DataType, SettingValue, ShapeText
+from torchspan.words.redaction.operator_text import OnnxOperator, Operator, OperatorArguments, Validators
+from torchspan.words.redaction.size_text import ArgumentPath, DataType, SettingValue, ShapeText
 
 KINDS = (
     OperatorArguments(),

@@ -3,7 +3,7 @@
 
 import pytest
 
-from torchspan.redaction.kinds_of_text import LayerName
+from torchspan.words.redaction.kinds_of_text import LayerName
 
 REDUCED = {
     "[CONVOLUTION]-[aten_ops.convolution.default]-[layer1/0/conv1]": "[CONVOLUTION]-[aten_ops.convolution.default]-[?]",

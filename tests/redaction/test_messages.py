@@ -9,8 +9,8 @@ import pytest
 import torch
 from tests.redaction.messages import pytorch, tensorrt
 
-from torchspan.redaction import message_table, messages
-from torchspan.redaction.message_table import FILES, HOLES, MessageTable, read, row_of
+from torchspan.words.redaction import message_table, messages
+from torchspan.words.redaction.message_table import FILES, HOLES, MessageTable, read, row_of
 
 TABLES = (pytorch, tensorrt)
 

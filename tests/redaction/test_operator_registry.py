@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from torchspan.redaction.operator_registry import is_operator
+from torchspan.words.redaction.operator_registry import is_operator
 
 torch = pytest.importorskip("torch")
 
@@ -60,6 +60,6 @@ def test_an_operator_of_the_programs_is_one_once_it_is_registered():
 
 
 def test_without_pytorch_there_is_none_and_it_is_not_imported():
-    code = "import sys; from torchspan.redaction.operator_registry import is_operator as f; print(f('aten::add'), 'torch' in sys.modules)"
+    code = "import sys; from torchspan.words.redaction.operator_registry import is_operator as f; print(f('aten::add'), 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"

@@ -3,7 +3,7 @@
 
 import pytest
 
-from torchspan.redaction.operator_text import Operator, RecordedOperator, operator_name
+from torchspan.words.redaction.operator_text import Operator, RecordedOperator, operator_name
 
 torch = pytest.importorskip("torch")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from torchspan.redaction import messages
+from torchspan.words.redaction import messages
 
 # Texts that TensorRT-RTX 1.6 and its ONNX parser wrote, with names of layers and nodes in place of the program's.
 KEPT = [

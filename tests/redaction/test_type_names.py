@@ -3,9 +3,9 @@
 
 import pytest
 
-from torchspan.redaction.kinds_of_text import BuildPhaseName
-from torchspan.redaction.operator_text import OnnxOperator
-from torchspan.redaction.type_names import is_type_name
+from torchspan.words.redaction.kinds_of_text import BuildPhaseName
+from torchspan.words.redaction.operator_text import OnnxOperator
+from torchspan.words.redaction.type_names import is_type_name
 
 OF_CPP = (
     "Float Double Half BFloat16 Long Int Short Char Byte Bool UInt16 UInt32 UInt64 ComplexFloat ComplexDouble ComplexHalf "

@@ -11,8 +11,9 @@ import generate_registry
 import registry_changes
 import registry_rules
 from support.standard_keys import standard_keys
-from torchspan import phase, semconv
+from torchspan import phase
 from torchspan.base.version import __version__
+from torchspan.words import semconv
 
 ROOT = Path(__file__).resolve().parents[2]
 FACTS = registry_changes.facts_of(registry_changes.documents())

@@ -12,8 +12,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 from support import installed
-from torchspan._sampling.ids import IDS, KeptRange, SameTrace
 from torchspan.sdk import TorchspanIdGenerator
+from torchspan.words.sampling.ids import IDS, KeptRange, SameTrace
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from opentelemetry.sdk.resources import Resource
 
 from support import installed
 from support.emitted import EMITTED, type_of
-from torchspan import semconv
 from torchspan.sdk import TorchspanResourceDetector, _resource
+from torchspan.words import semconv
 
 ROWS = {str(row): row for row in semconv.ATTRIBUTES if row.resource}
 LAUNCHED = ("RANK", "SLURM_PROCID", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "JOB_COMPLETION_INDEX")
@@ -180,7 +180,7 @@ if os.fork() == 0:
     os.write(write, json.dumps(dict(provider.resource.attributes)).encode())
     os._exit(0)
 os.wait()
-observed = {"torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx", "pynvml", "torchspan.semconv"}
+observed = {"torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx", "pynvml", "torchspan.words.semconv"}
 print(json.dumps([os.getpid(), before, json.loads(os.read(read, 65536)), sorted(observed & set(sys.modules))]))
 """
 

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 import torchspan
-from torchspan._sampling.rules import SamplingRules
 from torchspan.sdk import TorchspanSampler
 from torchspan.sdk._rule_texts import _from_environment
+from torchspan.words.sampling.rules import SamplingRules
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +127,7 @@ from opentelemetry.sdk.trace import TracerProvider
 provider = TracerProvider(sampler=TorchspanSampler("other=0.5"), shutdown_on_exit=False)
 provider.get_tracer("app").start_span("request")
 names = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx")
-print([name for name in sys.modules if name.split(".")[0] in names or name.startswith("torchspan.semconv")])
+print([name for name in sys.modules if name.split(".")[0] in names or name.startswith("torchspan.words.semconv")])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "[]"

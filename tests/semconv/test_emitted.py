@@ -3,10 +3,10 @@
 
 import pytest
 
-from torchspan import semconv
-from torchspan.redaction.kinds_of_text import Identifier, ProgramsSpanName, Text
-from torchspan.semconv import _table
-from torchspan.semconv._emitted import EmissionGate
+from torchspan.words import semconv
+from torchspan.words.redaction.kinds_of_text import Identifier, ProgramsSpanName, Text
+from torchspan.words.semconv import _table
+from torchspan.words.semconv._emitted import EmissionGate
 
 ROWS = (
     _table.Attribute("a.text", Text(), "A text.", event="a.event"),

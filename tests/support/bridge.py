@@ -5,8 +5,9 @@ import re
 from contextlib import contextmanager
 
 import torchspan.observers  # noqa: F401 - with it the bridge comes
-from torchspan import phase, semconv
+from torchspan import phase
 from torchspan.engine import RUNNING
+from torchspan.words import semconv
 
 
 def _engine():

@@ -5,7 +5,7 @@ import re
 
 from dashboards import collector, sdk
 from dashboards.promql import label
-from torchspan import phase, semconv
+from torchspan.words import phase, semconv
 
 SOURCES = {
     "Source: torchspan's metrics, which count everything, sampled or not.": "torchspan",

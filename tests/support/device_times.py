@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spans of runs with times on the device, and of runs with a table of layers."""
 
-from torchspan import semconv as s
+from torchspan.words import semconv as s
 
 ENGINE = {s.MODEL_CLASS: "Net", s.ENGINE_NAME: "_run_on_acc_0"}
 

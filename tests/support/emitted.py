@@ -7,7 +7,7 @@ from collections import Counter
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from support import run_log
-from torchspan import phase, semconv
+from torchspan.words import phase, semconv
 
 _ROWS = {str(row): row for row in semconv.ATTRIBUTES}
 _OF_RESOURCES = {str(row) for row in semconv.ATTRIBUTES if row.resource}

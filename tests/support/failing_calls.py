@@ -59,7 +59,7 @@ ABOVE_THE_GUARDS = SWALLOWED | {
         "EngineRuns._of_function.observed_run", "EngineRuns._of_module.observed_forward",
         "EngineRuns.decide", "EngineRuns._timing.timed", "EngineRuns._counting.counted", "EngineRuns._holding.hold",
     ),
-    "_sampling.ids": (
+    "words.sampling.ids": (
         "IdGenerator.generate_span_id", "IdGenerator.generate_trace_id", "IdGenerator.is_trace_id_random", "IdGenerator._number",
     ),
     "_server_span": (

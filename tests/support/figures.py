@@ -10,7 +10,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from support.receiver import mapping
-from torchspan import phase
+from torchspan.words import phase
 
 _WITH_TARGET = [each.name for each in phase.SPANS if each.has_target]
 

@@ -9,7 +9,7 @@ import warnings
 import pytest
 import torch
 
-from torchspan import semconv
+from torchspan.words import semconv
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what the library warns of while it is imported is its own

@@ -7,7 +7,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from support.emitted import EMITTED
-from torchspan import semconv
+from torchspan.words import semconv
 
 
 @dataclass

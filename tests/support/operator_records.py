@@ -6,7 +6,7 @@ import struct
 from torchspan.base.files import withheld
 from torchspan.base.files.withheld import Withheld
 from torchspan.base.recorded_operators import RecordedOperators
-from torchspan.redaction.operator_text import operator_name
+from torchspan.words.redaction.operator_text import operator_name
 
 _EVENT = struct.Struct("<QQQQQQQHBBI")
 FAILED, ELSEWHERE, LINKED = 0x01, 0x02, 0x04

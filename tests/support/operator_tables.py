@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spans with the operators of PyTorch that ran inside them, as literal tables and as spans."""
 
-from torchspan import semconv as s
+from torchspan.words import semconv as s
 
 
 def table(*rows):

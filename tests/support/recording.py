@@ -7,8 +7,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from support.run_recording import START_NS, CountingIds, at
-from torchspan import semconv
 from torchspan.sdk import FileSpanExporter
+from torchspan.words import semconv
 
 
 class Recording:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from torchspan import semconv
+from torchspan.words import semconv
 
 VARIABLE = "TEST_RUN_LOG"
 TESTS = Path(__file__).resolve().parents[1]

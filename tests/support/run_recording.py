@@ -10,8 +10,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
-from torchspan import phase, semconv
+from torchspan import phase
 from torchspan.sdk import RunFileProcessor
+from torchspan.words import semconv
 
 START_NS = 1_795_257_760_000_000_000  # 2026-11-21 10:42:40 UTC
 RUN_ID = "0123456789abcdef"

@@ -7,8 +7,9 @@ import re
 from opentelemetry import trace
 
 from support.engines import extend
-from torchspan import phase, semconv
+from torchspan import phase
 from torchspan.engine import Engine
+from torchspan.words import semconv
 from torchspan.writer import SpanWriter
 
 

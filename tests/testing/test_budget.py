@@ -18,8 +18,8 @@ from support.inner_pytest import run_in_this_process
 from support.operator_tables import table
 from support.recording import Recording
 from torchspan import answers
-from torchspan import semconv as s
 from torchspan.testing._compile_budget import update
+from torchspan.words import semconv as s
 
 pytest_plugins = ["pytester"]
 

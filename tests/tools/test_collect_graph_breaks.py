@@ -81,7 +81,7 @@ def test_the_file_of_the_package_has_what_this_pytorch_has():
     torch = pytest.importorskip("torch")
     from pathlib import Path
 
-    from torchspan.redaction.message_table import graph_breaks
+    from torchspan.words.redaction.message_table import graph_breaks
 
     folder = Path(torch.__file__).parent / "_dynamo"
     of_source = {kind.phrase for kind in collect_graph_breaks.types(folder) if kind.phrase}

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import generate_dashboards
-from torchspan import semconv
+from torchspan.words import semconv
 
 pytestmark = pytest.mark.skipif(
     sys.version_info < (3, 11), reason="Grafana's Foundation SDK needs Python 3.11 or newer"

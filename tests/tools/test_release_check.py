@@ -12,7 +12,7 @@ import registry_changes
 import release_check
 import versions_tested
 from release_check import CheckError, check_changes, check_versions
-from torchspan.redaction import message_table
+from torchspan.words.redaction import message_table
 
 CHANGES = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2027-01-31\n\n- A new thing.\n"
 
@@ -68,7 +68,7 @@ def test_the_wheel_has_every_file_of_the_table_of_messages(built):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if "/known_messages/" in name}
     files = (*message_table.FILES, "graph_breaks")
-    assert names == {f"torchspan/redaction/known_messages/{name}.json" for name in files}
+    assert names == {f"torchspan/words/redaction/known_messages/{name}.json" for name in files}
 
 
 def test_the_source_distribution_has_what_its_tests_need_and_nothing_that_git_ignores(built):

@@ -18,8 +18,9 @@ import generate_settings_page
 import generate_signature
 import pip_config_for_uv
 import what_is_missing
-from torchspan import _settings, cli, environment_variables, phase, semconv
-from torchspan.redaction import message_table
+from torchspan import cli, environment_variables
+from torchspan.words import phase, semconv, settings
+from torchspan.words.redaction import message_table
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = (
@@ -93,7 +94,7 @@ def test_the_page_of_settings_has_every_argument_and_variable():
     text = generate_settings_page.document()
     assert "| `detail`<br>`TORCHSPAN_DETAIL`<br>`--detail` | `stages`, `passes`<br>default: `stages` |" in text
     assert "| `TORCHSPAN_FILE_MAX_SIZE` | a positive number of bytes<br>default: `268435456` |" in text
-    assert [each for each in _settings.SETTINGS if f"`{each.name}`" not in text] == []
+    assert [each for each in settings.SETTINGS if f"`{each.name}`" not in text] == []
     assert [name for name in vars(environment_variables) if name.isupper() and f"`{name}`" not in text] == []
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from support.run_recording import START_NS, RunRecording, as_process, write_run
 from torchspan import cli, traces
-from torchspan import semconv as s
 from torchspan.traces import Running, UnfinishedSpan
+from torchspan.words import semconv as s
 
 
 @pytest.fixture

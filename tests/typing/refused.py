@@ -2,7 +2,7 @@
 """Wrong use of the public API: type checkers report each line with `# refused`, and no other. test_typing.py runs them."""
 
 import torchspan
-from torchspan import observers, phase, testing, traces
+from torchspan import observers, testing, traces
 from torchspan.callbacks import (
     RecordFunctionCallback,
     RecordScope,
@@ -11,6 +11,7 @@ from torchspan.callbacks import (
     remove_callback,
 )
 from torchspan.observers import ErrorPolicy, Observer, observable, observe_function
+from torchspan.words import phase
 
 
 @record_function

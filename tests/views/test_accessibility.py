@@ -11,7 +11,7 @@ import pytest
 from support.needs import program
 from support.pages_of_traces import OpenPage, write
 from support.recording import Recording
-from torchspan import semconv
+from torchspan.words import semconv
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 RUN = f"axe.run({{runOnly: {RULES}}}).then((r) => [r.violations.map((v) => `${{v.id}}: ${{v.nodes[0].html}}`), r.passes.length])"

@@ -5,7 +5,7 @@ import pytest
 
 from support.device_times import engine_run, layer_table
 from support.run_recording import RunRecording
-from torchspan import semconv
+from torchspan.words import semconv
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 

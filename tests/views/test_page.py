@@ -15,8 +15,8 @@ import pytest
 from support.device_times import engine_run, layer_table
 from support.operator_tables import operator, table
 from support.pages_of_traces import Tables, spans_of
-from torchspan import semconv
 from torchspan.base.files import opening
+from torchspan.words import semconv
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 

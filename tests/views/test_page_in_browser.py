@@ -9,8 +9,9 @@ from support.operator_tables import operator, table
 from support.pages_of_traces import OpenPage, write
 from support.recording import Recording
 from support.run_recording import RunRecording
-from torchspan import semconv, traces
+from torchspan import traces
 from torchspan.answers.units import duration
+from torchspan.words import semconv
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.once("a browser shows the page")]
 

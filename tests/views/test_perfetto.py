@@ -12,11 +12,11 @@ import torch
 from support.perfetto_file import PerfettoFile
 from support.recording import Recording
 from support.run_recording import START_NS, at
-from torchspan import semconv as s
 from torchspan import traces
 from torchspan.answers.drawing import Drawing
 from torchspan.traces import Link, Span, SpanEvent, UnfinishedSpan
 from torchspan.views._perfetto import PERFETTO_MARK, perfetto
+from torchspan.words import semconv as s
 
 TRACE = "0" * 31 + "1"
 APP = {"service.name": "app.py", "host.name": "here", "process.pid": 7}

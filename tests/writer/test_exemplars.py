@@ -10,8 +10,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
 from support.engines import extend
-from torchspan import phase, semconv
+from torchspan import phase
 from torchspan.engine import Engine
+from torchspan.words import semconv
 from torchspan.writer import MetricWriter, SpanWriter
 
 

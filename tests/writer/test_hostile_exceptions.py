@@ -3,7 +3,7 @@
 
 import pytest
 
-from torchspan import semconv
+from torchspan.words import semconv
 from torchspan.writer._event_signals import exception_attributes
 
 HOSTILE = [f"__{name}__" for name in ("str", "repr", "format", "bytes", "len", "iter", "bool", "eq", "hash")]

@@ -16,12 +16,13 @@ from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from support import log_records, span_file
 from support.engines import extend
 from support.tree import without_clocks
-from torchspan import phase, semconv
+from torchspan import phase
 from torchspan.base.files import withheld
 from torchspan.engine import Engine, Occurrence
-from torchspan.redaction import messages
 from torchspan.sdk import RunFileProcessor
 from torchspan.testing import capture
+from torchspan.words import semconv
+from torchspan.words.redaction import messages
 from torchspan.writer import SpanWriter, event_signals
 
 SECRET = "the patient has pain in the left hand"

@@ -11,9 +11,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, Sampler, SamplingResult
 
 from support.engines import extend
-from torchspan import phase, semconv
+from torchspan import phase
 from torchspan.engine import Engine
 from torchspan.sdk import TorchspanSampler
+from torchspan.words import semconv
 from torchspan.writer import MetricWriter, SpanWriter
 
 REASONS = {"budget", "rank", "sampler", "paused", "inside", "ring", "late"}

@@ -23,13 +23,14 @@ from support.fake_time import FakeTime
 from support.metrics import Metrics
 from support.own_failures import consequences
 from support.ports import make_ports
-from torchspan import phase, semconv
+from torchspan import phase
 from torchspan.adapters import Provenance
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine
 from torchspan.engine.run_times import HELD
 from torchspan.probes import PROBES, Runs
+from torchspan.words import semconv
 from torchspan.writer import MetricWriter, ServingMarks, SpanWriter
 from torchspan.writer._instruments import Instruments
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events on the program's current span."""
 
-from torchspan import semconv
+from torchspan.words import semconv
 from torchspan.writer import CurrentSpanNotes
 
 

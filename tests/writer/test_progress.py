@@ -16,9 +16,10 @@ from support import span_file
 from support.engines import extend
 from support.fake_time import START_NS, FakeTime
 from support.tree import named
-from torchspan import phase, semconv
+from torchspan import phase
 from torchspan.engine import Engine, Placement
 from torchspan.sdk import FileSpanExporter
+from torchspan.words import semconv
 from torchspan.writer import ProgressWriter, SpanWriter
 
 

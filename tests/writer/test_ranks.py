@@ -9,7 +9,7 @@ from opentelemetry import trace
 from support.tree import outline
 from torchspan import phase
 from torchspan._bridge import Bridge
-from torchspan._settings import Settings
+from torchspan.words.settings import Settings
 from torchspan.writer._heartbeats import NAME
 
 

@@ -9,8 +9,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import StatusCode
 
 from support.engines import extend
-from torchspan import phase, semconv
+from torchspan import phase
 from torchspan.engine import Engine, Occurrence, Placement
+from torchspan.words import semconv
 from torchspan.writer import CurrentSpanNotes, MetricWriter, ProgressWriter, SpanWriter
 
 CANARY = "jane doe alice@example.com sk-live-4711"

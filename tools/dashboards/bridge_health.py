@@ -5,7 +5,7 @@ from dashboards import collector, sdk
 from dashboards.frame import collectors, framed, services
 from dashboards.panels import BYTES, COUNT, MILLISECONDS, SHARE, Query, Source, bars, figure, in_all, lines
 from dashboards.promql import INTERVAL, RANGE, Matches, label, measured
-from torchspan import semconv
+from torchspan.words import semconv
 
 _EMITTED = measured(semconv.METRIC_SPAN_EMITTED)
 _DROPPED = measured(semconv.METRIC_SPAN_DROPPED)

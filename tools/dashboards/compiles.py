@@ -18,7 +18,7 @@ from dashboards.panels import (
     percentiles,
 )
 from dashboards.promql import INTERVAL, RANGE, Matches, label, measured
-from torchspan import phase, semconv
+from torchspan.words import phase, semconv
 
 _COMPILATIONS = measured(semconv.METRIC_COMPILE_DURATION)
 _PHASES = measured(semconv.METRIC_PHASE_DURATION)

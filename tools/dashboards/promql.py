@@ -2,7 +2,7 @@
 """PromQL over series of Prometheus: torchspan's metrics by their rows, and those of the Collector by their names.
 
 `where` is a dict of labels and values: a string that the label is equal to, or a `Matches`; "" selects series without the label.
-`by` names the labels to sum by. A label may be given as a row of `torchspan.semconv`.
+`by` names the labels to sum by. A label may be given as a row of `torchspan.words.semconv`.
 """
 
 import re

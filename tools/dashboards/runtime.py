@@ -18,7 +18,8 @@ from dashboards.panels import (
     percentiles,
 )
 from dashboards.promql import INTERVAL, RANGE, Matches, label, measured
-from torchspan import phase, semconv
+from torchspan import phase
+from torchspan.words import semconv
 
 _RUNS = measured(semconv.METRIC_EXECUTE_DURATION)
 _CONTEXT_RUNS = measured(semconv.METRIC_CONTEXT_DURATION)

@@ -17,7 +17,8 @@ from dashboards.panels import (
     percentiles,
 )
 from dashboards.promql import INTERVAL, RANGE, Matches, label, measured
-from torchspan import phase, semconv
+from torchspan import phase
+from torchspan.words import semconv
 
 _FRAMES = measured(semconv.METRIC_FRAME_DURATION)
 _BACKWARDS = measured(semconv.METRIC_BACKWARD_DURATION)

@@ -26,7 +26,7 @@ from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, T
 from torchspan._launched import configured
 from torchspan._launched.own_spans import OwnSpan, RunSpanContext
 from torchspan._launched.run_settings import RunSettings, parse_traceparent
-from torchspan._sampling.ids import IDS
+from torchspan.words.sampling.ids import IDS
 
 with contextlib.suppress(RuntimeError):  # which it raises once the main thread has ended
     import concurrent.futures.thread  # noqa: F401 - the SDK does so at its first resource, when no fork waits for it

@@ -21,15 +21,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torchspan import _config_file
 from torchspan._launched.run_settings import parse_traceparent
 from torchspan.base.files.folders import Folder
 from torchspan.base.files.opening import Descriptor, check_size, system
 from torchspan.base.forks import in_each_child
+from torchspan.words import config_file
 
 SDK_DISABLED = "OTEL_SDK_DISABLED=true disables OpenTelemetry"
 DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS disables torchspan"
-DISABLED_BY_FILE = f"the file of {_config_file.VARIABLE} disables torchspan (enabled: false in {_config_file.PLACE})"
+DISABLED_BY_FILE = f"the file of {config_file.VARIABLE} disables torchspan (enabled: false in {config_file.PLACE})"
 SUFFIX = ".json"
 """Of a file of reports; its stem is the process that made it."""
 
@@ -298,7 +298,7 @@ def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], star
         return f"{spans} spans were started, but {'none ended' if are_final else 'none is in the file'}"
     if not any(report.rows for report in reports) and _is_disabled(environ):
         return DISABLED
-    if not any(report.rows for report in reports) and _config_file.disables(environ):
+    if not any(report.rows for report in reports) and config_file.disables(environ):
         return DISABLED_BY_FILE
     return _reason_without_spans(reports, environ)
 

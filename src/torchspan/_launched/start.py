@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from torchspan.base.logs import Log
-from torchspan.environment_variables import TORCHSPAN_RUN
+from torchspan.words.environment_variables import TORCHSPAN_RUN
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -113,9 +113,9 @@ def _begin(site: str) -> None:
 
 
 def _configure(process: RunProcess) -> None:
-    from torchspan import _config_file
+    from torchspan.words import config_file
 
-    missing = _config_file.missing_package()
+    missing = config_file.missing_package()
     if missing is not None:
         process.fail(f"{missing}; install it with: pip install 'torchspan[auto]'")
         return
@@ -131,7 +131,7 @@ def _configure(process: RunProcess) -> None:
         making_threads(_load._load_configurators)
         give_exporters_own_random()
     except Exception as error:
-        reason = _config_file.reason(error)
+        reason = config_file.reason(error)
         process.fail(
             f"{CONFIGURATION_FILE} is set, and OpenTelemetry's configurator failed: {reason}; to check the file: torchspan doctor"
         )

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from torchspan import phase, semconv
 from torchspan._operators._limits import DEPTH, GREATEST_DEPTH, MIN_DURATION_S
 from torchspan.base import dynamo_safety
 from torchspan.base.logs import Log
 from torchspan.engine import RUNNING
+from torchspan.words import phase, semconv
 
 if TYPE_CHECKING:
     from typing_extensions import Self

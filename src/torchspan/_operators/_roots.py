@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torchspan import phase, semconv
 from torchspan._operators._limits import DEPTH, MIN_DURATION_S
 from torchspan.base import import_hooks
 from torchspan.base.logs import Log
 from torchspan.base.recorded_operators import OPERATORS, RecordedOperators
 from torchspan.engine import Event, Listener
-from torchspan.redaction.operator_text import operator_name
+from torchspan.words import phase, semconv
+from torchspan.words.redaction.operator_text import operator_name
 
 logger = Log("torchspan")
 

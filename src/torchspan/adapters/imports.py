@@ -7,12 +7,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from torchspan import semconv
 from torchspan.base.exits import AT_EXIT
 from torchspan.base.forks import ThisProcess
 from torchspan.base.imports import Import, run_body
 from torchspan.engine import Engine, Event, Placement
-from torchspan.phase import IMPORT
+from torchspan.words import semconv
+from torchspan.words.phase import IMPORT
 
 
 class Imports:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from torchspan import semconv
 from torchspan.adapters.machinery.ports import Notes
 from torchspan.adapters.machinery.provenance import EngineIds
 from torchspan.base.reading import instance_dict
@@ -25,6 +24,7 @@ from torchspan.inputs.port import (
     limits_of,
     public_label,
 )
+from torchspan.words import semconv
 
 DIMENSIONS_LIMIT = 20
 """Maximum number of dimensions that the event of one call lists."""

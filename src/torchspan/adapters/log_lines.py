@@ -7,7 +7,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from torchspan import semconv
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.base import forks, reading
 from torchspan.base.patching import Patches
@@ -23,6 +22,7 @@ from torchspan.probes.describe.build import (
     skipped_tactic,
     tensorrt_line,
 )
+from torchspan.words import semconv
 
 # --- Loggers of the program -----------------------------------------------------------------------------------------
 # TensorRT logs failures for which it raises no exception. `tensorrt.Logger` is written in C++ and prints its lines, which cannot be read.

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from torchspan import semconv
 from torchspan.adapters.input_limits import CallLimits, Measurement
 from torchspan.adapters.machinery.ports import Notes, Ports
 from torchspan.adapters.machinery.provenance import EngineIds
@@ -35,6 +34,7 @@ from torchspan.inputs.port import (
 )
 from torchspan.probes import Call
 from torchspan.probes.describe.compilation import FROM_DYNAMO
+from torchspan.words import semconv
 
 logger = Log("torchspan")
 

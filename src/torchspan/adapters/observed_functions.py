@@ -7,7 +7,6 @@ import time
 from types import CodeType
 from typing import Any, NamedTuple
 
-from torchspan import semconv
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.base.reading import IDENTIFIER_LIMIT, attribute
 from torchspan.base.scratch import Key
@@ -23,7 +22,8 @@ from torchspan.engine import (
     Placement,
     Verdict,
 )
-from torchspan.phase import OBSERVED
+from torchspan.words import semconv
+from torchspan.words.phase import OBSERVED
 
 LIBRARY = "torchspan.observers"
 

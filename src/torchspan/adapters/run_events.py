@@ -6,13 +6,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
-from torchspan import semconv
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.base.by_identity import ByIdentity
 from torchspan.engine import Anchor, Audience, Decision, Event, Observed, ObservedRun, Pick
 from torchspan.probes import Call, Runs, Target
 from torchspan.probes.describe.common import without_none
+from torchspan.words import semconv
 
 
 class RunCall(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchspan import semconv
 from torchspan.traces import Attributes
+from torchspan.words import semconv
 
 
 def strings(attributes: Attributes, key: str) -> list[str]:

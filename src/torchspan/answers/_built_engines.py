@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from torchspan import phase, semconv
 from torchspan.answers._attributes import number, strings
 from torchspan.answers._kinds_of_answer import BuiltEngine
 from torchspan.answers._wording import words
 from torchspan.answers.units import duration, size
 from torchspan.traces import Attributes, Node, UnfinishedSpan
+from torchspan.words import phase, semconv
 
 _CONVERSIONS = frozenset(row.name for row in phase.CONVERSIONS)
 

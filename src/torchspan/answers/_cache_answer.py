@@ -7,7 +7,6 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from torchspan import phase, semconv
 from torchspan.answers import remedies
 from torchspan.answers._attributes import number, strings
 from torchspan.answers._kinds_of_answer import CacheResult
@@ -15,6 +14,7 @@ from torchspan.answers._wording import settings_around, words
 from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import duration, plural
 from torchspan.traces import Node
+from torchspan.words import phase, semconv
 
 _C = semconv.CacheReason
 _OFF = CacheResult(

@@ -8,7 +8,6 @@ import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from torchspan import phase, semconv
 from torchspan.answers import _frame_answer, _labels
 from torchspan.answers._attributes import number
 from torchspan.answers._built_engines import engines
@@ -29,8 +28,9 @@ from torchspan.answers._kinds_of_answer import (
 from torchspan.answers._limit_answer import sizes
 from torchspan.answers._stages import covered_ns, stages
 from torchspan.answers.units import duration, source_line
-from torchspan.semconv.torch import FrameOutcome
 from torchspan.traces import Attributes, Node, Trace, UnfinishedSpan, at_or_below
+from torchspan.words import phase, semconv
+from torchspan.words.semconv.torch import FrameOutcome
 
 _FRAMES = (phase.COMPILE_FRAME, phase.COMPILE_BACKWARD)
 _EXPORTS = (phase.TRACE, phase.EXPORT, phase.EXPORT_DECOMPOSE)

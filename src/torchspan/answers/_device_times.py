@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from torchspan import semconv
 from torchspan.answers._attributes import number, numbers, strings
 from torchspan.answers._built_engines import engine_name
 from torchspan.answers._frame_answer import function
@@ -16,8 +15,9 @@ from torchspan.answers._kinds_of_answer import GpuTime, LayerTime
 from torchspan.answers._wording import words
 from torchspan.answers.lines import shorten
 from torchspan.answers.units import duration, plural, share
-from torchspan.semconv.torchspan import MissingGpuTime
 from torchspan.traces import Node, Span
+from torchspan.words import semconv
+from torchspan.words.semconv.torchspan import MissingGpuTime
 
 STILL_RUNNING = "launched, still running"
 """What is said of a run whose span ends before the device does."""

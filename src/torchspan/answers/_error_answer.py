@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from torchspan import phase, semconv
 from torchspan.answers import _frame_answer, _labels, remedies
 from torchspan.answers._attributes import number, numbers, operator, strings
 from torchspan.answers._kinds_of_answer import Failure
@@ -13,6 +12,7 @@ from torchspan.answers._wording import listed, words
 from torchspan.answers.lines import Code, Paragraph
 from torchspan.answers.units import plural, source_line, times
 from torchspan.traces import Attributes, Node
+from torchspan.words import phase, semconv
 
 # --- what validators refused ----------------------------------------------------------------------------------------
 _MOST = 3

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from torchspan import phase, semconv
 from torchspan.answers import remedies
 from torchspan.answers._attributes import numbers, operator, strings
 from torchspan.answers._error_answer import WHY, refusals
@@ -16,6 +15,7 @@ from torchspan.answers._wording import listed, settings_around, words
 from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import plural, times
 from torchspan.traces import Attributes, Node, at_or_below
+from torchspan.words import phase, semconv
 
 _Value = TypeVar("_Value")
 

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from torchspan import semconv
 from torchspan.answers import _labels
 from torchspan.traces import Node, Trace, UnfinishedSpan
+from torchspan.words import semconv
 
 MOST_LINES = 160
 """Lines at which a trace is folded more tightly; about four screens."""

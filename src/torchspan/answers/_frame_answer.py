@@ -11,15 +11,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from torchspan import phase, semconv
 from torchspan.answers import remedies
 from torchspan.answers._attributes import number, strings
 from torchspan.answers._kinds_of_answer import Answer, Break, Failure, Frame, Recompile
 from torchspan.answers._wording import words
 from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import share, source_line, times
-from torchspan.semconv.torch import BreakClass, FrameOutcome, GuardClass
 from torchspan.traces import Attributes, Node, Span, at_or_below
+from torchspan.words import phase, semconv
+from torchspan.words.semconv.torch import BreakClass, FrameOutcome, GuardClass
 
 # --- the line of a frame of torch.compile ---------------------------------------------------------------------------
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)")

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from torchspan import phase, semconv
 from torchspan.answers import _frame_answer
 from torchspan.answers._attributes import number, numbers, operator, strings
 from torchspan.answers._built_engines import engine_name
@@ -17,6 +16,7 @@ from torchspan.answers._operator_rows import operator_rows
 from torchspan.answers.lines import Style
 from torchspan.answers.units import duration, plural, size, times
 from torchspan.traces import Node, Span, UnfinishedSpan
+from torchspan.words import phase, semconv
 
 SEPARATOR = " · "
 _NOTABLE_STEP = 0.05

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from torchspan import phase, semconv
 from torchspan.answers._attributes import strings
 from torchspan.answers._kinds_of_answer import Sizes
 from torchspan.answers._wording import words
 from torchspan.answers.units import share
 from torchspan.traces import Attributes, Node
+from torchspan.words import phase, semconv
 
 
 def sizes(nodes: list[Node]) -> list[Sizes]:

@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from torchspan import phase, semconv
 from torchspan.answers._attributes import numbers, strings
 from torchspan.answers._kinds_of_answer import OperatorTime
 from torchspan.answers.lines import cells, shorten
 from torchspan.answers.units import duration, share, times
 from torchspan.traces import Node, Span
+from torchspan.words import phase, semconv
 
 _BEGIN = f"{phase.OPERATOR.name} "
 _COLUMNS = (

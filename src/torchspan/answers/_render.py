@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from torchspan import semconv
 from torchspan.answers import _labels
 from torchspan.answers._attributes import number
 from torchspan.answers._device_times import gpu_ns, layer_lines
@@ -19,6 +18,7 @@ from torchspan.answers._stages import own_time
 from torchspan.answers.lines import Line, Style, broken, cells, flowed, pad, shorten
 from torchspan.answers.units import duration, moment, plural, size, times
 from torchspan.traces import Attributes, Node, Trace
+from torchspan.words import semconv
 
 _DURATION = 9
 _OWN_TIME = "Own time  "

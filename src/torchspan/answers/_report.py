@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan import semconv
 from torchspan.answers import _kinds_of_answer as kinds
 from torchspan.answers._attributes import number
 from torchspan.answers._built_engines import engines
@@ -26,6 +25,7 @@ from torchspan.answers.whole_texts import with_texts
 from torchspan.traces import Run, Searchable, Span, Trace, TraceFile
 from torchspan.traces import read as read_traces
 from torchspan.traces._input import Source
+from torchspan.words import semconv
 
 FORMAT = "torchspan.summary/1"
 """The version of the document. A change of a field that its readers may notice has the next number."""

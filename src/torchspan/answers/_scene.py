@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from torchspan import phase, semconv
 from torchspan.answers._attributes import process_id
 from torchspan.answers._labels import Fact
 from torchspan.answers.units import duration, plural
 from torchspan.traces import Node, Run, Span
+from torchspan.words import phase, semconv
 
 _THREADS = ("thread.name", "thread.id")
 _MOST_LINKS = 10

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from torchspan import phase
 from torchspan.answers import _labels
 from torchspan.answers._frame_answer import dynamos_share
 from torchspan.answers._kinds_of_answer import Stage
@@ -14,6 +13,7 @@ from torchspan.answers._wording import listed, words
 from torchspan.answers.lines import Paragraph
 from torchspan.answers.units import duration, plural, share
 from torchspan.traces import Node, UnfinishedSpan, at_or_below, length_ns, own_intervals, union
+from torchspan.words import phase
 
 _WAIT_FOR_WORKERS = "async_compile.wait"
 """PyTorch's name of the phase in which a frame waits for its compile workers (torch/_inductor/async_compile.py)."""

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from torchspan import phase, semconv
 from torchspan.answers._attributes import number
 from torchspan.answers.lines import Line, Style, broken
 from torchspan.answers.units import plural
 from torchspan.traces import Interval, Node, Run, Span, length_ns, union
+from torchspan.words import phase, semconv
 
 _IMPORTS, _BUILDS, _OTHER = "imports", "builds", "other compilation"
 _KINDS = (_IMPORTS, _BUILDS, _OTHER)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchspan import phase
 from torchspan.answers.lines import Paragraph
 from torchspan.traces import Attributes, Node
+from torchspan.words import phase
 
 
 def words(text: str) -> Paragraph:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan import semconv
 from torchspan.answers.lines import is_printable, printable
 from torchspan.traces import Attributes, Span, SpanEvent, UnfinishedSpan
+from torchspan.words import semconv
 
 LONGEST = 4_096
 """Characters of a text that are drawn: twice what torchspan records of one, since nothing bounds those of a program."""

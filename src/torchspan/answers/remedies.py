@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchspan import semconv
 from torchspan.answers._attributes import numbers, strings
 from torchspan.answers.lines import Code, Paragraph
-from torchspan.semconv.torch import FrameOutcome
 from torchspan.traces import Attributes
+from torchspan.words import semconv
+from torchspan.words.semconv.torch import FrameOutcome
 
 REMEDIES = {
     "mark_dynamic": "{} before each call",

@@ -7,8 +7,8 @@ import datetime as dt
 import os
 from pathlib import Path
 
-from torchspan import semconv
 from torchspan.traces import Attributes
+from torchspan.words import semconv
 
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 _MOST_DAYS = 9_999_999

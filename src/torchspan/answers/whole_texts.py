@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from torchspan import semconv
 from torchspan.traces import Span
+from torchspan.words import semconv
 
 
 def with_texts(spans: Iterable[Span]) -> Iterator[Span]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from torchspan import phase, semconv
 from torchspan.answers import _labels
 from torchspan.answers._attributes import number, process_id, strings
 from torchspan.answers._fallback_answer import fallbacks
@@ -14,6 +13,7 @@ from torchspan.answers._operator_rows import is_operator
 from torchspan.answers.printable_spans import printable_spans
 from torchspan.answers.units import duration, source_line
 from torchspan.traces import Node, Run, Span, UnfinishedSpan, trees
+from torchspan.words import phase, semconv
 
 _CONVERSIONS = frozenset(row.name for row in phase.CONVERSIONS)
 _Key = tuple[str, str]

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from torchspan import phase, semconv
 from torchspan._launched.crash import Crash, read_crashes
 from torchspan._launched.run_report import NOTHING, RunReport, likely_reason, missing, problems, read_reports
 from torchspan._launched.run_settings import RunSettings
@@ -30,9 +29,10 @@ from torchspan.cli._output import Output
 from torchspan.cli._run_span import ProgramRuns, RunSpan, signal_name
 from torchspan.cli._terminal import Terminal
 from torchspan.cli.show import write_problems
-from torchspan.environment_variables import TORCHSPAN_WITHOUT_GPU
 from torchspan.sdk import _path
 from torchspan.traces import Node, Span, Trace, UnfinishedSpan, read, trees
+from torchspan.words import phase, semconv
+from torchspan.words.environment_variables import TORCHSPAN_WITHOUT_GPU
 
 # --- the line of a process that crashed -----------------------------------------------------------------------------
 _SIGNALS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import argparse
 
-from torchspan._settings import SETTINGS
-from torchspan._settings.kinds import Choice, Switch
+from torchspan.words.settings import SETTINGS
+from torchspan.words.settings.kinds import Choice, Switch
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -7,11 +7,11 @@ import json
 import os
 from typing import IO, Any
 
-from torchspan import semconv
 from torchspan.answers.lines import printable
 from torchspan.cli._command import CommandError
 from torchspan.traces._input import documents, opened
 from torchspan.traces._otlp import UnreadableError
+from torchspan.words import semconv
 
 HELP = "show the whole texts of messages, if the file has them, also where the output is not a terminal"
 

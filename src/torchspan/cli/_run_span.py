@@ -12,13 +12,13 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchspan import phase, semconv
 from torchspan._launched.run_settings import RunSettings, parse_traceparent
-from torchspan._settings import resolved_variable
 from torchspan.base.version import __version__
 from torchspan.cli._child import Ended
-from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.traces import Span, read
+from torchspan.words import phase, semconv
+from torchspan.words.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
+from torchspan.words.settings import resolved_variable
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

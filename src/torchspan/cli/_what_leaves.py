@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from torchspan import phase, semconv
 from torchspan.answers.lines import Line, Style, printable
 from torchspan.answers.units import plural
-from torchspan.redaction.kinds_of_text import Text
 from torchspan.traces import Part, Place
+from torchspan.words import phase, semconv
+from torchspan.words.redaction.kinds_of_text import Text
 
 _REJECTED, _UNTYPED, _LOCAL, _NO_MESSAGE = "!", "*", "=", "~"
 """What stands before a string that its type does not let through, before one without a type, before a whole text, which is in this

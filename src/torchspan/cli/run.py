@@ -13,7 +13,6 @@ from pathlib import Path
 
 from torchspan import _launched
 from torchspan._launched.run_settings import RunSettings, new_span
-from torchspan._settings import resolved_variable
 from torchspan.cli import _child
 from torchspan.cli import _output as _output_file
 from torchspan.cli._command import CommandError
@@ -22,7 +21,13 @@ from torchspan.cli._options import add_options, variables
 from torchspan.cli._output import Output
 from torchspan.cli._redacted_copy import HELP
 from torchspan.cli._run_folder import scratch_folder
-from torchspan.environment_variables import TORCHSPAN_CAPTURE, TORCHSPAN_FILE, TORCHSPAN_RUN, TORCHSPAN_RUN_EXIT_TIMEOUT
+from torchspan.words.environment_variables import (
+    TORCHSPAN_CAPTURE,
+    TORCHSPAN_FILE,
+    TORCHSPAN_RUN,
+    TORCHSPAN_RUN_EXIT_TIMEOUT,
+)
+from torchspan.words.settings import resolved_variable
 
 # --- the environment of the program ---------------------------------------------------------------------------------
 SITE = str(Path(_launched.__file__).parent / "site")

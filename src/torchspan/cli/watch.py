@@ -23,9 +23,9 @@ from torchspan.cli._command import CommandError
 from torchspan.cli._live_lines import LiveLines, NewLines
 from torchspan.cli._terminal import Terminal
 from torchspan.cli.show import write_problems
-from torchspan.environment_variables import TORCHSPAN_FILE
 from torchspan.sdk import _path
 from torchspan.traces import Run, TraceFile, read
+from torchspan.words.environment_variables import TORCHSPAN_FILE
 
 _PERIOD_S = 0.5
 _GRACE_S, _GRACE_ELSEWHERE_S = 10, 120

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from torchspan import phase, semconv
 from torchspan.answers import Break, BuiltEngine, CacheResult, Failure, Fallback, Recompile
 from torchspan.answers._attributes import number, operator, strings
 from torchspan.answers._compiled import Compiled
 from torchspan.answers.units import size, times
 from torchspan.comparison._times import engine_key
 from torchspan.traces import Attributes
+from torchspan.words import phase, semconv
 
 _CAUSES = ("versions", "errors", "settings", "cache_key")
 _EFFECTS = ("fallback", "breaks", "recompiles", "cache", "coverage", "compilations", "engines", "engine_bytes")

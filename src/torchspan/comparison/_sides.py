@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from torchspan import phase, semconv
 from torchspan.answers import GpuTime
 from torchspan.answers._attributes import strings
 from torchspan.answers._compiled import Compiled, compiled
@@ -24,6 +23,7 @@ from torchspan.answers.units import plural
 from torchspan.answers.whole_texts import with_texts
 from torchspan.comparison._exact_test import MOST
 from torchspan.traces import Node, Run, Trace, by_run, read, trees
+from torchspan.words import phase, semconv
 
 Source = str | os.PathLike[str]
 _SUFFIXES = (".jsonl", ".jsonl.gz")

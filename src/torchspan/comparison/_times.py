@@ -10,13 +10,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from torchspan import phase, semconv
 from torchspan.answers import _labels
 from torchspan.answers._attributes import number, strings
 from torchspan.answers._compiled import Compiled
 from torchspan.answers.units import plural
 from torchspan.comparison._exact_test import FEWEST, LEVEL, after_holm, p_value, ratio_interval
 from torchspan.traces import Node, Span, at_or_below, length_ns, own_intervals
+from torchspan.words import phase, semconv
 
 Path = tuple[str, ...]
 """The stages around a part, outermost first, without the work itself; empty for what is in no stage."""

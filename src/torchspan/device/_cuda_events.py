@@ -13,14 +13,14 @@ import threading
 import time
 from typing import Any
 
-from torchspan import phase, semconv
 from torchspan.base.background import Background, Wake
 from torchspan.base.exits import AT_EXIT
 from torchspan.base.forks import in_each_child, renewed
 from torchspan.base.reading import entries
 from torchspan.device import _driver
 from torchspan.engine import Deferral, Engine, Event, Listener, ObservedRun
-from torchspan.semconv import MissingGpuTime
+from torchspan.words import phase, semconv
+from torchspan.words.semconv import MissingGpuTime
 
 NAME = "torchspan device times"
 """The thread's name."""

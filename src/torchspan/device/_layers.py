@@ -22,12 +22,12 @@ from array import array
 from threading import get_ident
 from typing import Any, NamedTuple
 
-from torchspan import phase, semconv
 from torchspan.base import reading
 from torchspan.base.by_identity import ByIdentity
 from torchspan.base.forks import in_each_child
 from torchspan.base.logs import Log
 from torchspan.engine import Event, Listener, ObservedRun
+from torchspan.words import phase, semconv
 
 logger = Log("torchspan")
 

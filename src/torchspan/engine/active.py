@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from torchspan.base.forks import in_each_child
 from torchspan.engine.event import Event
 from torchspan.engine.listener import Listener
-from torchspan.phase import PHASES, Phase
+from torchspan.words.phase import PHASES, Phase
 
 LONG = tuple(phase for phase in PHASES if phase.is_long)
 """Phases that may take minutes."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torchspan.base.scratch import Scratch
 from torchspan.engine.processor_time import UNMEASURED, ProcessorClock, ProcessorTime
-from torchspan.phase import NOTICED_LATE, Phase
+from torchspan.words.phase import NOTICED_LATE, Phase
 
 if TYPE_CHECKING:
     from torchspan.engine.deferral import Deferral

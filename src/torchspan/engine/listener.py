@@ -9,7 +9,7 @@ from typing import Any
 from torchspan.base.boundaries import is_programs
 from torchspan.base.errors import Guard
 from torchspan.engine.event import Event
-from torchspan.phase import Phase
+from torchspan.words.phase import Phase
 
 
 class Listener:

@@ -8,7 +8,7 @@ import time
 from typing import NamedTuple
 
 from torchspan.base.forks import ThisProcess
-from torchspan.phase import Phase
+from torchspan.words.phase import Phase
 
 try:
     import resource

@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from torchspan._sampling.rules import SamplingRules
 from torchspan.base.forks import in_each_child
 from torchspan.engine.rate_limits import RateLimits
 from torchspan.engine.runs import FOR_ITSELF, PASS, Around, Decision, Pick, Surroundings, Verdict
+from torchspan.words.sampling.rules import SamplingRules
 
 BURST_S = 1.0
 """If no run came, a target allows its unused runs later: those of this many seconds."""

@@ -11,7 +11,7 @@ from torchspan.base.errors import Guard
 from torchspan.base.forks import in_each_child
 from torchspan.engine.event import Event
 from torchspan.engine.listener import Listener
-from torchspan.phase import EXECUTE, RUNS
+from torchspan.words.phase import EXECUTE, RUNS
 
 RunTime = tuple[float, type[BaseException]]
 """Seconds, and the class of the exception that ended the run."""

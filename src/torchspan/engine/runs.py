@@ -16,7 +16,7 @@ from torchspan.base.by_identity import ByIdentity
 from torchspan.engine.event import Event
 from torchspan.engine.rate_limits import RateLimits
 from torchspan.engine.run_tally import RunTally
-from torchspan.phase import Phase
+from torchspan.words.phase import Phase
 
 if TYPE_CHECKING:
     from torchspan.engine.dispatch import Engine

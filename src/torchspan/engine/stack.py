@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from torchspan.engine.dispatch import Engine
 from torchspan.engine.event import CURRENT, Attributes, Event, Observed, Placement
-from torchspan.phase import Phase
+from torchspan.words.phase import Phase
 
 
 class _OpenKey(NamedTuple):

@@ -10,8 +10,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any
 
 from torchspan.base.logs import Log
-from torchspan.environment_variables import TORCHSPAN_NATIVE_BUILD
 from torchspan.native._manifest import TorchBuild, UnavailableError, fitting
+from torchspan.words.environment_variables import TORCHSPAN_NATIVE_BUILD
 
 logger = Log("torchspan")
 

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 from torchspan.engine import Event, Listener
 from torchspan.observers._observable import CallableObservers, notify
 from torchspan.observers._observer import PartObserver
-from torchspan.phase import PHASES, Phase
 from torchspan.subscribers.callback_registry import REGISTRY
+from torchspan.words.phase import PHASES, Phase
 
 OFFICIAL: dict[str, tuple[Phase, CallableObservers]] = {}
 """Name below `torchspan.observers` -> phase and pair."""

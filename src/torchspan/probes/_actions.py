@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan import semconv
 from torchspan.base.scratch import Key, Scratch
-from torchspan.phase import Phase
 from torchspan.probes._call import Call
+from torchspan.words import semconv
+from torchspan.words.phase import Phase
 
 Facts = Mapping[str, Any]
 DescribeStart = Callable[[Call], Facts]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from torchspan import phase
 from torchspan.probes._actions import Arguments, DescribeStart, Record, Runs, Tap
 from torchspan.probes._probe import Method, Probe
 from torchspan.probes.describe import build, execution
+from torchspan.words import phase
 
 _row = partial(Probe, library="tensorrt")
 _TORCH_TENSORRT = ("torch_tensorrt",)

@@ -13,9 +13,9 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext
 
-from torchspan._sampling import STARTED_BY
 from torchspan.base.context.threads import ContextCarrier
 from torchspan.base.patching import Function
+from torchspan.words.sampling import STARTED_BY
 
 # --- OpenTelemetry's current context in threads and pools -----------------------------------------------------------
 CONSEQUENCE = "Propagating the context failed; the work continues, in traces of its own."

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import context as context_api
 from opentelemetry import trace
 
-from torchspan.environment_variables import TORCHSPAN_RUN
 from torchspan.propagation import _carrier
 from torchspan.propagation._start_up import INHERITED
+from torchspan.words.environment_variables import TORCHSPAN_RUN
 
 if TYPE_CHECKING:
     from torchspan._launched.process import RunProcess

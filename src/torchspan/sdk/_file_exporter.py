@@ -20,12 +20,12 @@ except ImportError as error:
         "install it with: pip install 'torchspan[otlp]'"
     ) from error
 
-from torchspan import semconv
 from torchspan.base.logs import Log
 from torchspan.base.version import __version__
-from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE
 from torchspan.sdk._span_file import FileIsFullError, SpanFile
 from torchspan.sdk._starts import start_of
+from torchspan.words import semconv
+from torchspan.words.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE
 
 DEFAULT_PATH = "torchspan-%t-%p.jsonl"
 _logger = Log("torchspan.sdk")

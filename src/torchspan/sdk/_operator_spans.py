@@ -19,13 +19,13 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode
 
-from torchspan import phase, semconv
 from torchspan.base.background import Background, Wake
 from torchspan.base.boundaries import ErrorBoundary, kind_of
 from torchspan.base.files import withheld
 from torchspan.base.forks import in_each_child
 from torchspan.base.logs import Log
 from torchspan.base.recorded_operators import RecordedOperators
+from torchspan.words import phase, semconv
 
 EVENT = struct.Struct("<QQQQQQQHBBI")
 """A record: start, end, span id, parent's id, link's span id, thread, time of its own, name, flags, depth, link's trace."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from opentelemetry.sdk.resources import Resource, ResourceDetector
 
-from torchspan._sampling.ranks import launched
+from torchspan.words.sampling.ranks import launched
 
 with contextlib.suppress(Exception):  # a module of the program may have that name
     import email.message

@@ -6,10 +6,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 
-from torchspan import _settings
-from torchspan._sampling.rules import SETTING, Instrumented, SamplingRules
 from torchspan.base.logs import Log
 from torchspan.base.spelling import hint
+from torchspan.words import settings as _settings
+from torchspan.words.sampling.rules import SETTING, Instrumented, SamplingRules
 
 VARIABLE = "OTEL_TRACES_SAMPLER_ARG"
 

@@ -13,11 +13,11 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult, TraceIdRatioBased
 from opentelemetry.trace import Link, SpanContext, SpanKind, TraceState
 
-from torchspan._sampling import KEEP, KEPT, PARENT_SAMPLED
-from torchspan._sampling.ids import IDS, Kept, threshold_text
-from torchspan._sampling.rules import SamplingRules
 from torchspan.base.logs import Log
 from torchspan.sdk._rule_texts import RulesInUse
+from torchspan.words.sampling import KEEP, KEPT, PARENT_SAMPLED
+from torchspan.words.sampling.ids import IDS, Kept, threshold_text
+from torchspan.words.sampling.rules import SamplingRules
 
 OT = "ot"
 """OpenTelemetry's entry in a tracestate: https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/"""

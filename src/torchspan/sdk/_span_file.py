@@ -13,7 +13,6 @@ from pathlib import Path
 from time import monotonic, sleep  # the real ones, also where a program replaces them later
 from typing import Any
 
-from torchspan._settings import value_of
 from torchspan.base.files.opening import (
     Descriptor,
     check_is_of_traces,
@@ -24,9 +23,10 @@ from torchspan.base.files.opening import (
     write_some,
 )
 from torchspan.base.forks import in_each_child
-from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path
 from torchspan.sdk._otlp_json import Encoded, Encoder, lines
+from torchspan.words.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
+from torchspan.words.settings import value_of
 
 try:
     import fcntl

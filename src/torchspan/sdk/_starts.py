@@ -12,8 +12,8 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanLimits
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext
 
-from torchspan import phase
-from torchspan._sampling.ids import IDS
+from torchspan.words import phase
+from torchspan.words.sampling.ids import IDS
 
 
 def start_of(

@@ -14,12 +14,12 @@ from torchspan.base import forks
 from torchspan.base.errors import FAILED
 from torchspan.base.forks import in_each_child
 from torchspan.base.logs import Log
-from torchspan.phase import Phase
 from torchspan.subscribers import local_state
 from torchspan.subscribers.entry import Entry
 from torchspan.subscribers.interest import Interest
 from torchspan.subscribers.sampling import CURRENT_TREE, Countdown, Tree
 from torchspan.subscribers.scope import Scope
+from torchspan.words.phase import Phase
 
 if TYPE_CHECKING:
     from torchspan.engine.listener import Listener

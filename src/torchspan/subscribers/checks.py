@@ -10,9 +10,9 @@ from collections.abc import Collection
 from types import UnionType
 from typing import Any
 
-from torchspan import phase
-from torchspan.phase import Phase
 from torchspan.subscribers.scope import RecordScope, Scope
+from torchspan.words import phase
+from torchspan.words.phase import Phase
 
 
 def check_callable(name: str, value: object, *, optional: bool = False) -> None:

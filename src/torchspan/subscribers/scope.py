@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from torchspan.phase import Phase
+from torchspan.words.phase import Phase
 
 
 class RecordScope(Enum):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from typing_extensions import Unpack
 
-    from torchspan._settings.arguments import InstrumentSettings
+    from torchspan.words.settings.arguments import InstrumentSettings
 
 
 _Ended: TypeAlias = "tuple[ReadableSpan, Mapping[str, Any], Sequence[withheld.WithheldEvent]]"

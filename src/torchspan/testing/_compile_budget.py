@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from torchspan import phase, semconv
 from torchspan.answers import Report
 from torchspan.answers._attributes import number
 from torchspan.answers._compiled import Compiled
 from torchspan.comparison._facts import ComparedFact, Facts
 from torchspan.comparison._sides import works_of
+from torchspan.words import phase, semconv
 
 FORMAT = "torchspan.budget/1"
 _KINDS = ("coverage", "engines", "fallback", "breaks", "recompiles")

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from torchspan import semconv
 from torchspan.traces._file_spans import Attributes, Link, Span, SpanEvent
+from torchspan.words import semconv
 
 _STATUS_ERROR = (2, "STATUS_CODE_ERROR")
 _KINDS = {1: "internal", 2: "server", 3: "client", 4: "producer", 5: "consumer"}

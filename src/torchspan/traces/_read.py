@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from torchspan import semconv
 from torchspan.traces._file_spans import Attributes, Span, SpanEvent
 from torchspan.traces._input import Source, every_document
 from torchspan.traces._otlp import SPAN, UnreadableError, event_of, raw_messages, span_of
 from torchspan.traces._tree import Node, Trace, trees
+from torchspan.words import semconv
 
 # --- questions about spans by name ----------------------------------------------------------------------------------
 _NAMES_SHOWN = 20

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from torchspan import phase, semconv
 from torchspan.traces._file_spans import Span
 from torchspan.traces._tree import Node, Trace
+from torchspan.words import phase, semconv
 
 
 @dataclass

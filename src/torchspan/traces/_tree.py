@@ -10,9 +10,9 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from torchspan import semconv
 from torchspan.traces._file_spans import Span, UnfinishedSpan
 from torchspan.traces._unfinished import lasting, settled
+from torchspan.words import semconv
 
 Interval = tuple[int, int]
 """Start and end, in nanoseconds since 1970."""

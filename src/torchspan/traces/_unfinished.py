@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan import phase, semconv
 from torchspan.traces._file_spans import Attributes, Running, Span, UnfinishedSpan
+from torchspan.words import phase, semconv
 
 _Key = tuple[str, str]
 """Trace id and span id."""

@@ -18,7 +18,6 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from torchspan import semconv
 from torchspan.answers._device_times import device_text, layer_table
 from torchspan.answers._labels import error, subject
 from torchspan.answers._operator_rows import operator_rows
@@ -26,6 +25,7 @@ from torchspan.answers.units import moment
 from torchspan.traces import Attributes, Node, Span, UnfinishedSpan
 from torchspan.views._critical_path import critical_path
 from torchspan.views._timeline import WholeTrace, processes
+from torchspan.words import semconv
 
 _BRIEFS = {str(row): row.brief for row in semconv.ATTRIBUTES}
 _LARGEST_EXACT = 2**53

@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
-from torchspan import phase, semconv
 from torchspan.answers import _labels
 from torchspan.answers._device_times import STILL_RUNNING, gpu_ns, is_still_running
 from torchspan.answers.drawing import Drawing
 from torchspan.traces import Attributes, Node, Span, UnfinishedSpan, at_or_below
 from torchspan.views._protobuf import double, fixed, integer, message, text
 from torchspan.views._timeline import NEVER_NS, Process, end_ns, processes, whole_traces
+from torchspan.words import phase, semconv
 
 _PROFILER_INTERVAL_NS = 7_889_238 * 10**9
 """What torch.profiler's base time is a multiple of, from 1970 on; about three months. Source: `_trimester_base_ns` in

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan import phase, semconv
 from torchspan.answers import BuiltEngine, Frame
 from torchspan.answers._frame_answer import break_type
 from torchspan.answers.units import duration, size, source_line
 from torchspan.traces import Node, Span
+from torchspan.words import phase, semconv
 
 MOST_ROWS = 1_000
 """Rows of a table; the others are counted."""

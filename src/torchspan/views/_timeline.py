@@ -7,10 +7,10 @@ import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from torchspan import phase, semconv
 from torchspan.answers._attributes import process_id
 from torchspan.answers.drawing import Drawing, Section
 from torchspan.traces import Attributes, Node, Trace, UnfinishedSpan, trees
+from torchspan.words import phase, semconv
 
 NEVER_NS = 2**64
 """The end of a span that did not end: after every other."""

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from torchspan import phase, semconv
 from torchspan._server_span import SERVER_SPANS
 from torchspan.base.readiness import is_ready
 from torchspan.engine import Event, Listener
+from torchspan.words import phase, semconv
 
 
 class ServingMarks(Listener):

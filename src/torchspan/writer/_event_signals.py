@@ -15,15 +15,15 @@ from typing import Any, Literal, cast
 
 from opentelemetry.context import Context
 
-from torchspan import semconv
 from torchspan.base.boundaries import ErrorBoundary
 from torchspan.base.logs import Log
 from torchspan.base.reading import traceback_of
 from torchspan.base.version import __version__
 from torchspan.engine import Event, Occurrence
-from torchspan.environment_variables import TORCHSPAN_EVENTS
-from torchspan.redaction import messages
-from torchspan.redaction.messages import first_raised
+from torchspan.words import semconv
+from torchspan.words.environment_variables import TORCHSPAN_EVENTS
+from torchspan.words.redaction import messages
+from torchspan.words.redaction.messages import first_raised
 
 
 # --- attributes of an exception event -------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from opentelemetry.trace import get_current_span
 
-from torchspan import semconv
 from torchspan.base.by_identity import ByIdentity
 from torchspan.engine import Event, Occurrence, Surroundings
+from torchspan.words import semconv
 from torchspan.writer._parents import SpanParents
 
 OCCURRENCES = 128

@@ -13,15 +13,15 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
-from torchspan import semconv
 from torchspan.base.boundaries import ErrorBoundary
 from torchspan.base.forks import in_each_child, renewed
 from torchspan.base.version import __version__
-from torchspan.semconv import METRICS, Metric
+from torchspan.words import semconv
+from torchspan.words.semconv import METRICS, Metric
 from torchspan.writer._private_sdk import export_measurements, forget_measurements
 
 if TYPE_CHECKING:
-    from torchspan.phase import Phase
+    from torchspan.words.phase import Phase
     from torchspan.writer._metric_writer import MetricWriter
 
 VALUES_LIMIT = 50

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchspan import semconv
 from torchspan.base.background import Background, Wake
 from torchspan.base.forks import in_each_child
 from torchspan.engine import Event, Listener
-from torchspan.phase import BUILD_ENGINE
+from torchspan.words import semconv
+from torchspan.words.phase import BUILD_ENGINE
 
 NAME = "torchspan memory"
 """The thread's name."""

@@ -16,15 +16,15 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import NonRecordingSpan, SpanContext
 
-from torchspan import semconv
 from torchspan.base.boundaries import Failures
 from torchspan.base.errors import PROCESS_GUARD, UserCallback
 from torchspan.base.forks import renewed
 from torchspan.engine import ActiveWork, Engine, Event, Listener
 from torchspan.engine.run_times import RunTimes
-from torchspan.phase import COMPILE, Phase
-from torchspan.semconv import METRICS, Metric
-from torchspan.semconv.measures import (
+from torchspan.words import semconv
+from torchspan.words.phase import COMPILE, Phase
+from torchspan.words.semconv import METRICS, Metric
+from torchspan.words.semconv.measures import (
     Count,
     Duration,
     LongestRunning,

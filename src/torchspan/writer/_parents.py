@@ -18,7 +18,7 @@ from torchspan.base.by_identity import ByIdentity
 from torchspan.base.context.span_ends import SpanEnds
 from torchspan.engine.run_tally import RunTally
 from torchspan.engine.runs import Parent, Surroundings
-from torchspan.phase import Folded, Phase
+from torchspan.words.phase import Folded, Phase
 from torchspan.writer._budget import limited_by
 
 

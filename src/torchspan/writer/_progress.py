@@ -9,9 +9,9 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TracerProvider
 
-from torchspan import phase, semconv
 from torchspan.engine import Event
-from torchspan.semconv import Attribute
+from torchspan.words import phase, semconv
+from torchspan.words.semconv import Attribute
 from torchspan.writer._own_files import OwnFiles, aside
 from torchspan.writer._tracer import TracerOf, TracerSource
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from torchspan._sampling.ranks import ALL, Selection, rank
+from torchspan.words.sampling.ranks import ALL, Selection, rank
 
 
 class SelectedRanks:
@@ -17,7 +17,7 @@ class SelectedRanks:
     Raises ValueError for any other text.
 
     Args:
-        text: `all`, or an argument of `torchspan._sampling.ranks.Selection`.
+        text: `all`, or an argument of `torchspan.words.sampling.ranks.Selection`.
     """
 
     def __init__(self, text: str) -> None:

@@ -26,15 +26,15 @@ from opentelemetry.trace import (
     TracerProvider,
 )
 
-from torchspan import semconv
-from torchspan._sampling import STARTED_BY
-from torchspan._sampling.rules import SamplingRules
 from torchspan.base.files import withheld
 from torchspan.base.files.withheld import NOTHING, Withheld, WithheldEvent
 from torchspan.base.logs import Log
 from torchspan.base.recorded_operators import OPERATORS
 from torchspan.engine import FOR_ITSELF, Attributes, Event, Listener, Occurrence
-from torchspan.phase import COMPILE, IMPORT, Phase
+from torchspan.words import semconv
+from torchspan.words.phase import COMPILE, IMPORT, Phase
+from torchspan.words.sampling import STARTED_BY
+from torchspan.words.sampling.rules import SamplingRules
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
 from torchspan.writer._event_signals import EventSignals, LoggedOccurrence
 from torchspan.writer._folding import Folding

@@ -12,13 +12,13 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import ProxyTracerProvider, Span, SpanContext, Tracer, TracerProvider
 
-from torchspan import semconv
-from torchspan._sampling import KEPT
-from torchspan._sampling.ids import IDS, Kept, KeptRange, SameTrace, threshold_of
-from torchspan._sampling.rules import SamplingRules
 from torchspan._server_span import SERVER_SPANS
 from torchspan.base.version import __version__
 from torchspan.engine import Event
+from torchspan.words import semconv
+from torchspan.words.sampling import KEPT
+from torchspan.words.sampling.ids import IDS, Kept, KeptRange, SameTrace, threshold_of
+from torchspan.words.sampling.rules import SamplingRules
 from torchspan.writer._private_sdk import span_processors
 
 TracerOf = Callable[[TracerProvider, str, str, str], Tracer]

@@ -6,8 +6,8 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from torchspan._settings import SETTINGS, VARIABLES
 from torchspan.cli.doctor import _printed as report
+from torchspan.words.settings import SETTINGS, VARIABLES
 
 NAMES = [
     "OTEL_SDK_DISABLED",

@@ -3,8 +3,8 @@
 
 import pytest
 
-from torchspan._settings import SETTINGS, VARIABLES
 from torchspan.cli.doctor._check import State
+from torchspan.words.settings import SETTINGS, VARIABLES
 
 
 def test_every_setting_and_every_variable_is_a_row(rows):

@@ -18,7 +18,7 @@ import pytest
 from support import backends, figures, known_compiles, otlp, panels, scraped
 from support.figures import Exactly, InBucket, Levels, PowersOfTwo, added_up, counted, grouped, labels, named
 from support.receiver import Receiver
-from torchspan.semconv import measures, metrics
+from torchspan.words.semconv import measures, metrics
 
 pytestmark = pytest.mark.needs("otelcol-torchspan", "prometheus")
 

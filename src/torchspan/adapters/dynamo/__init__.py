@@ -29,7 +29,7 @@ from torchspan.engine import Engine, Undo
 from torchspan.probes import Call, Probe, Tap, Target, signature_of
 from torchspan.probes.describe import declarations
 from torchspan.probes.dynamo import PROBES, WORKERS
-from torchspan.redaction import message_table
+from torchspan.words.redaction import message_table
 
 LIBRARY = "torch._dynamo"
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
-from torchspan import semconv
 from torchspan.base import dynamo_safety
 from torchspan.engine import DETACHED, Engine, Event, Observed
-from torchspan.phase import COMPILE_WAIT
 from torchspan.probes import Record, Target
 from torchspan.probes.describe import frames
+from torchspan.words import semconv
+from torchspan.words.phase import COMPILE_WAIT
 
 LINKS_LIMIT = 8
 """Maximum number of compilations that one wait is linked to."""

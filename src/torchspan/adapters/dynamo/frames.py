@@ -13,7 +13,6 @@ from functools import partial
 from types import CodeType, FrameType, MethodType
 from typing import Any, NamedTuple, TypeVar
 
-from torchspan import semconv
 from torchspan.adapters.dynamo import recorded
 from torchspan.adapters.dynamo.compile_lock import Waits
 from torchspan.base import reading
@@ -32,11 +31,12 @@ from torchspan.engine import (
     Steps,
     ThreadStacks,
 )
-from torchspan.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phase
 from torchspan.probes import GIVES, Call
 from torchspan.probes.describe import compilation, compile_caches, declarations, frames, open_sizes, place, recompiles
 from torchspan.probes.describe.compile_caches import Cache
-from torchspan.semconv.torch import FrameOutcome
+from torchspan.words import semconv
+from torchspan.words.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phase
+from torchspan.words.semconv.torch import FrameOutcome
 
 # --- the state of Dynamo while it compiles a frame ------------------------------------------------------------------
 _DEPTH = 16

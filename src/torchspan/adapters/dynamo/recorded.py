@@ -14,7 +14,7 @@ from typing import Any
 from torchspan.adapters.machinery.ports import Ports
 from torchspan.base import dynamo_safety, reading
 from torchspan.engine import Audience, BegunCall, Decisions, Engine, Observed, ObservedRun, Verdict
-from torchspan.phase import RUN_GRAPH
+from torchspan.words.phase import RUN_GRAPH
 
 Facts = dict[str, Any]
 

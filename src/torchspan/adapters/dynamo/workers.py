@@ -10,13 +10,13 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from torchspan import semconv
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.machinery.around import around
 from torchspan.base import reading
 from torchspan.engine import Engine, Event, Observed, Placement
-from torchspan.phase import COMPILE_WORKER
 from torchspan.probes import Record, Target
+from torchspan.words import semconv
+from torchspan.words.phase import COMPILE_WORKER
 
 _READINESS = "_get_ready"
 """The job by which Inductor checks that its processes have started. It does nothing."""

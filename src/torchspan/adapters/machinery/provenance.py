@@ -11,10 +11,10 @@ from typing import Any
 from torchspan.base.by_identity import ByIdentity
 from torchspan.base.reading import attribute
 from torchspan.engine import Event
-from torchspan.phase import COMPILE, CONVERT
 from torchspan.probes import NAMES, Call
 from torchspan.probes.describe.common import engine_id, handle_of
 from torchspan.probes.describe.conversion import serialized_of
+from torchspan.words.phase import COMPILE, CONVERT
 
 
 class Provenance:

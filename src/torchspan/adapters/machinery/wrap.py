@@ -14,13 +14,11 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any, NamedTuple
 
-from torchspan import semconv
 from torchspan.adapters.machinery.around import around
 from torchspan.adapters.machinery.provenance import Provenance
 from torchspan.base.boundaries import is_programs
 from torchspan.engine import Engine, Event, Observed
 from torchspan.engine.dispatch import OPENING
-from torchspan.phase import Phase
 from torchspan.probes import (
     GIVES,
     RAISED,
@@ -35,6 +33,8 @@ from torchspan.probes import (
 )
 from torchspan.probes.describe import place
 from torchspan.probes.describe.common import without_none
+from torchspan.words import semconv
+from torchspan.words.phase import Phase
 
 Facts = Mapping[str, Any]
 Follow = Callable[[Any, Call, Event | None], None]

@@ -9,7 +9,6 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from torchspan import semconv
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.log_lines import LoggerFollower
 from torchspan.adapters.machinery.apply import Wrappers, apply_probes
@@ -21,9 +20,10 @@ from torchspan.adapters.tensorrt.build import Builds, Parses, tap_parser
 from torchspan.base.patching import Patches
 from torchspan.base.reading import is_a
 from torchspan.engine import Engine, Undo
-from torchspan.phase import BUILD_PHASE
 from torchspan.probes import Call, Probe, Record, Runs, Target
 from torchspan.probes.tensorrt import PROBES
+from torchspan.words import semconv
+from torchspan.words.phase import BUILD_PHASE
 
 PACKAGES = ("tensorrt", "tensorrt_rtx")
 

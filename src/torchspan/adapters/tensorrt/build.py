@@ -8,15 +8,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from torchspan import semconv
 from torchspan.adapters.machinery.around import around
 from torchspan.adapters.machinery.wrap import BegunEvent, RecordedCalls, WrapperFactory
 from torchspan.base.reading import attribute, is_of_library
 from torchspan.engine import Engine, Event, EventStack, Observed
-from torchspan.phase import BUILD_PHASE
 from torchspan.probes import Call, Record, Target
 from torchspan.probes.describe import build
 from torchspan.probes.describe.build import network_inputs
+from torchspan.words import semconv
+from torchspan.words.phase import BUILD_PHASE
 
 
 # --- TensorRT's build phases ----------------------------------------------------------------------------------------

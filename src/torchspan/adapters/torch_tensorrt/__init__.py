@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from torchspan import phase, semconv
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.log_lines import tap_log
 from torchspan.adapters.machinery.apply import Wrappers, apply_probes
@@ -25,6 +24,7 @@ from torchspan.base.patching import Patches
 from torchspan.engine import Engine, Undo
 from torchspan.probes import SUPPORTED, Probe, parse_version
 from torchspan.probes.torch_tensorrt import PROBES
+from torchspan.words import phase, semconv
 
 LIBRARY = "torch_tensorrt"
 

@@ -7,12 +7,12 @@ import copy
 import functools
 from typing import Any
 
-from torchspan import semconv
 from torchspan.adapters.machinery.wrap import RecordedCalls, WrapperFactory
 from torchspan.base.reading import attribute, class_name, entries, instance_dict, is_of_library, text
 from torchspan.engine import Audience, Event, Observed
 from torchspan.probes import Call, Record, Target
 from torchspan.probes.describe import compilation
+from torchspan.words import semconv
 
 
 def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, original: Any, *, recorded: bool) -> Any:

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any
 
-from torchspan import _config_file, phase, semconv
 from torchspan.base.thread_starts import start_thread
 from torchspan.base.version import __version__
+from torchspan.words import config_file, phase, semconv
 
 TIMEOUT_S = 3
 """Seconds that each exporter has for its request."""
@@ -85,7 +85,7 @@ def main() -> None:
         report = {"failure": "", **tasks[sys.argv[1]](said, *map(json.loads, sys.argv[2:]))}
     except Exception as error:
         # An error in the configuration file may repeat its values.
-        report = {"failure": _text(error) if _config_file.named() is None else _config_file.reason(error)}
+        report = {"failure": _text(error) if config_file.named() is None else config_file.reason(error)}
     os.write(output, json.dumps(report).encode())
     os._exit(0)
 

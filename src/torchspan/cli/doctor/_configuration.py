@@ -8,8 +8,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 
-from torchspan import _config_file
-from torchspan._config_file import VARIABLE
+from torchspan.words import config_file
+from torchspan.words.config_file import VARIABLE
 
 LOST = "OpenTelemetry's set-up fails, and no span leaves the program."
 
@@ -38,10 +38,10 @@ class ConfigurationFile(NamedTuple):
 
 def configuration_file(environment: Mapping[str, str]) -> ConfigurationFile | None:
     """The file that the environment names; None where it is not set. Raises nothing."""
-    path = _config_file.named(environment)
+    path = config_file.named(environment)
     if path is None:
         return None
-    missing = _config_file.missing_package(environment)
+    missing = config_file.missing_package(environment)
     if missing is not None:
         return ConfigurationFile(path, problem=f"{missing}: {LOST}", remedy="Install it: pip install 'torchspan[auto]'")
     before = logging.root.manager.disable
@@ -51,7 +51,7 @@ def configuration_file(environment: Mapping[str, str]) -> ConfigurationFile | No
 
         return ConfigurationFile(path, load_config_file(path))
     except Exception as error:
-        problem = f"{VARIABLE}={path} cannot be used ({_config_file.reason(error)}): {LOST}"
+        problem = f"{VARIABLE}={path} cannot be used ({config_file.reason(error)}): {LOST}"
         return ConfigurationFile(path, problem=problem, remedy="Correct the file, or unset the variable.")
     finally:
         logging.disable(before)

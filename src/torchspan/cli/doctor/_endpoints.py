@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from torchspan import _config_file
 from torchspan.answers.lines import printable
 from torchspan.cli.doctor._asking import TIMEOUT_S
 from torchspan.cli.doctor._check import OTLP, Check, Context, State
 from torchspan.cli.doctor._exporters import GRPC, HTTP, SIGNALS, Exporter, exporters
 from torchspan.cli.doctor._packages import plugins
-from torchspan.environment_variables import TORCHSPAN_RUN
+from torchspan.words import config_file
+from torchspan.words.environment_variables import TORCHSPAN_RUN
 
 _LIMIT_S = 30.0
 """Seconds after which the process that exports is ended. Requests that ask end after 3 s; a busy machine needs long for its imports."""
@@ -63,7 +63,7 @@ def _reported(environment: Mapping[str, str], *arguments: str, limit_s: float) -
 
 def set_up(context: Context, limit_s: float = _LIMIT_S) -> Iterator[Check]:
     """What the SDK raises and warns of where a program sets it up with these variables."""
-    if not context.environment.get(_config_file.VARIABLE) and plugins("opentelemetry_configurator"):
+    if not context.environment.get(config_file.VARIABLE) and plugins("opentelemetry_configurator"):
         report = _reported(context.environment, "set-up", limit_s=limit_s)
         said = [*map(context.secrets.line, report.get("warnings", ())), *_as_seconds(context)]
         state, summary = State.OK, "OpenTelemetry's set-up warns of nothing."

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchspan._launched.configured import PROTOCOLS
-from torchspan._settings import value_of
 from torchspan.cli import _output as output
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._packages import plugins
-from torchspan.environment_variables import TORCHSPAN_FILE
 from torchspan.sdk import _path
+from torchspan.words.environment_variables import TORCHSPAN_FILE
+from torchspan.words.settings import value_of
 
 SIGNALS = ("traces", "metrics", "logs")
 GRPC, HTTP = "otlp_proto_grpc", "otlp_proto_http"

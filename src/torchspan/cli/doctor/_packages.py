@@ -15,10 +15,10 @@ from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, v
 from typing import Any
 
 from torchspan import native
-from torchspan._settings import resolved
 from torchspan.cli.doctor._check import Check, Context, State
-from torchspan.environment_variables import TORCHSPAN_NATIVE_BUILD, TORCHSPAN_OPERATORS
 from torchspan.probes import SUPPORTED, parse_version
+from torchspan.words.environment_variables import TORCHSPAN_NATIVE_BUILD, TORCHSPAN_OPERATORS
+from torchspan.words.settings import resolved
 
 INSTALL = "pip install 'torchspan[auto]'"
 

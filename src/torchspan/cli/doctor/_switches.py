@@ -6,8 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from torchspan import _config_file
-from torchspan._settings import (
+from torchspan.base.spelling import closest
+from torchspan.cli.doctor._check import Check, Context, State
+from torchspan.cli.doctor._packages import INSTALL, plugins
+from torchspan.sdk._rule_texts import parsed
+from torchspan.words import config_file
+from torchspan.words.settings import (
     LONGEST_NAME,
     SETTINGS,
     Resolved,
@@ -17,10 +21,6 @@ from torchspan._settings import (
     resolved_variables,
     unknown_variables,
 )
-from torchspan.base.spelling import closest
-from torchspan.cli.doctor._check import Check, Context, State
-from torchspan.cli.doctor._packages import INSTALL, plugins
-from torchspan.sdk._rule_texts import parsed
 
 _SOURCES = {Source.FILE: "the configuration file", Source.DEFAULT: "the default"}
 _SAMPLERS = ("parentbased_torchspan", "torchspan")
@@ -77,7 +77,7 @@ def disabled(context: Context) -> Iterator[Check]:
 
 def file(context: Context) -> Iterator[Check]:
     """OTEL_CONFIG_FILE."""
-    state, summary, remedy = State.OK, f"The SDK is configured by variables: {_config_file.VARIABLE} is not set.", ""
+    state, summary, remedy = State.OK, f"The SDK is configured by variables: {config_file.VARIABLE} is not set.", ""
     if context.file is not None:
         summary = f"The SDK is configured by the file {context.file.path}, and reads the variables that the file refers to alone."
         if context.file.problem:
@@ -97,7 +97,7 @@ def instrumentation(context: Context) -> Iterator[Check]:
     elif {"*", "torchspan"} & {*names}:
         summary = f"{variable}={','.join(names)} disables torchspan."
     elif not context.options.get("enabled", True):
-        summary = f"`enabled: false` in {_config_file.PLACE} of the configuration file disables torchspan."
+        summary = f"`enabled: false` in {config_file.PLACE} of the configuration file disables torchspan."
     else:
         more = f", and with it {', '.join(others)}" if others else ""
         state, summary, remedy = State.OK, f"`opentelemetry-instrument` enables torchspan{more}.", ""

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torchspan.base.files.opening import PRIVATE, open_own, replace_file
-from torchspan.environment_variables import TORCHSPAN_CAPTURE
 from torchspan.inputs.written.decoder import InvalidRecordError, checked, decoded
 from torchspan.inputs.written.encoder import Record
 from torchspan.inputs.written.portable import METHOD
+from torchspan.words.environment_variables import TORCHSPAN_CAPTURE
 
 VERSION = 1
 LARGEST = 1 << 28

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import PosixPath, WindowsPath
 from typing import Any
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.reading import attribute, is_a
 from torchspan.base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe.common import children, graph_of
 from torchspan.probes.describe.compilation import ENGINE_PREFIX
+from torchspan.words import semconv
 
 Facts = dict[str, Any]
 

@@ -8,14 +8,14 @@ import sys
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.reading import attribute, whole_number
 from torchspan.base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe.artifacts import file_size as path_size
 from torchspan.probes.describe.common import LIST_LIMIT, UNKNOWN, engine_id, shape_list, tensorrt_dtype
-from torchspan.redaction.messages import LibraryMessage, of_text
+from torchspan.words import semconv
+from torchspan.words.redaction.messages import LibraryMessage, of_text
 
 # --- TensorRT's log -------------------------------------------------------------------------------------------------
 LOUDEST_QUIET = 3

@@ -13,14 +13,14 @@ import sys
 from types import TracebackType
 from typing import Any
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.reading import attribute
 from torchspan.base.scratch import FAILED_CHILD, Key, Scratch
 from torchspan.probes._call import RAISED, Call
 from torchspan.probes.describe import cache_neighbors
 from torchspan.probes.describe.common import LIST_LIMIT, engine_id
-from torchspan.semconv import CacheReason
+from torchspan.words import semconv
+from torchspan.words.semconv import CacheReason
 
 # --- results of the engine cache's parts ----------------------------------------------------------------------------
 # Keys of the scratch space. READ is FOUND, NOTHING or RAISED.

@@ -19,12 +19,12 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.reading import attribute, is_a
 from torchspan.probes._call import Call
 from torchspan.probes.describe.common import LIST_LIMIT
-from torchspan.semconv import CacheReason
+from torchspan.words import semconv
+from torchspan.words.semconv import CacheReason
 
 Facts = dict[str, Any]
 

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from mmap import mmap
 from typing import Any
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.reading import attribute, is_a
+from torchspan.words import semconv
 
 # --- the id of an engine --------------------------------------------------------------------------------------------
 BLOCKS, BLOCK_BYTES = 64, 1024

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.reading import attribute
 from torchspan.base.scratch import FAILED_CHILD, Key, Scratch
@@ -23,7 +22,8 @@ from torchspan.probes.describe.common import (
     operator_name,
     stand_in,
 )
-from torchspan.semconv import FallbackReason
+from torchspan.words import semconv
+from torchspan.words.semconv import FallbackReason
 
 
 # --- graphs before and after a transformation -----------------------------------------------------------------------

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.probes.describe.common import without_none
-from torchspan.redaction import messages
-from torchspan.redaction.bounds import VALUE_LIMIT
-from torchspan.redaction.messages import LibraryMessage
+from torchspan.words import semconv
+from torchspan.words.redaction import messages
+from torchspan.words.redaction.bounds import VALUE_LIMIT
+from torchspan.words.redaction.messages import LibraryMessage
 
 Facts = dict[str, Any]
 Digest = Callable[[str], str]

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.reading import attribute, is_a, whole_number
 from torchspan.base.scratch import Key, Scratch
@@ -26,6 +25,7 @@ from torchspan.probes.describe.common import (
     operator_name,
     stand_in,
 )
+from torchspan.words import semconv
 
 Facts = dict[str, Any]
 

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.probes.describe import place
 from torchspan.probes.describe.common import LIST_LIMIT, calls, meta, without_none
-from torchspan.redaction.messages import of_program
-from torchspan.semconv.torch import Declared
+from torchspan.words import semconv
+from torchspan.words.redaction.messages import of_program
+from torchspan.words.semconv.torch import Declared
 
 _READ = 2_000
 """Characters of a text that are read."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.reading import attribute, whole_number
 from torchspan.base.scratch import Scratch
@@ -19,6 +18,7 @@ from torchspan.probes.describe.common import (
     stand_in,
     tensorrt_dtype,
 )
+from torchspan.words import semconv
 
 Facts = dict[str, Any]
 

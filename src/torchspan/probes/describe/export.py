@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.scratch import Scratch
 from torchspan.probes._call import Call
@@ -15,6 +14,7 @@ from torchspan.probes.describe.common import (
     model_class,
     node_count,
 )
+from torchspan.words import semconv
 
 Facts = dict[str, Any]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.reading import attribute
 from torchspan.base.scratch import Scratch
@@ -18,8 +17,9 @@ from torchspan.probes._call import Call
 from torchspan.probes.describe import place
 from torchspan.probes.describe.common import LIST_LIMIT, operator_name
 from torchspan.probes.describe.dynamic_shapes import named_dimensions, of_source
-from torchspan.redaction.messages import text_of
-from torchspan.semconv import ExportFailure
+from torchspan.words import semconv
+from torchspan.words.redaction.messages import text_of
+from torchspan.words.semconv import ExportFailure
 
 Facts = dict[str, Any]
 

@@ -10,14 +10,14 @@ import re
 from types import TracebackType
 from typing import Any
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.reading import attribute
 from torchspan.base.scratch import Scratch
 from torchspan.probes._call import Call, guarded
 from torchspan.probes.describe import place
 from torchspan.probes.describe.common import is_node, meta, nodes_of, operator_name
-from torchspan.redaction.messages import first_raised
+from torchspan.words import semconv
+from torchspan.words.redaction.messages import first_raised
 
 Facts = dict[str, Any]
 

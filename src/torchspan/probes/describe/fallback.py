@@ -14,14 +14,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.reading import attribute
 from torchspan.base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import place, refusal
 from torchspan.probes.describe.common import LIST_LIMIT, UNKNOWN, dtype_of, is_node, meta, operator_name, stand_in
-from torchspan.semconv import FallbackReason
+from torchspan.words import semconv
+from torchspan.words.semconv import FallbackReason
 
 _OF_THE_CPU = re.compile(r"_for_cpu\b|mkldnn")
 """Operators that PyTorch puts into a graph only for tensors on a CPU, below the default of their names."""

@@ -10,17 +10,17 @@ from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import Any
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.reading import attribute
 from torchspan.probes._actions import Facts
 from torchspan.probes._call import Call
 from torchspan.probes.describe import declarations, place, recompiles
 from torchspan.probes.describe.common import first_match, without_none
-from torchspan.redaction import messages
-from torchspan.redaction.message_table import graph_breaks
-from torchspan.redaction.messages import LibraryMessage
-from torchspan.semconv.torch import BreakClass, Declared, FrameOutcome
+from torchspan.words import semconv
+from torchspan.words.redaction import messages
+from torchspan.words.redaction.message_table import graph_breaks
+from torchspan.words.redaction.messages import LibraryMessage
+from torchspan.words.semconv.torch import BreakClass, Declared, FrameOutcome
 
 # --- graph breaks ---------------------------------------------------------------------------------------------------
 _SKIPS = "Failed to handle graph break gracefully"

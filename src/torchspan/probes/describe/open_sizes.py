@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.reading import attribute
+from torchspan.words import semconv
 
 MOST_SIZES = 8
 """From more sizes on, nothing is said."""

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import fallback
 from torchspan.probes.describe.common import calls, children, graph_of, nodes
 from torchspan.probes.describe.compilation import ENGINE_PREFIX
+from torchspan.words import semconv
 
 Facts = dict[str, Any]
 

@@ -12,9 +12,9 @@ from traceback import FrameSummary
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
-from torchspan import semconv
 from torchspan.base import reading
-from torchspan.redaction.messages import text_of
+from torchspan.words import semconv
+from torchspan.words.redaction.messages import text_of
 
 LIBRARIES = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx", "torchspan")
 """Libraries whose files are not the program's."""

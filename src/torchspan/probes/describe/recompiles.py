@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping
 from types import CodeType
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.probes._actions import Facts
 from torchspan.probes.describe.common import first_match, without_none
-from torchspan.semconv.torch import GuardClass
+from torchspan.words import semconv
+from torchspan.words.semconv.torch import GuardClass
 
 KEYS = (semconv.RECOMPILE_CLASS, semconv.RECOMPILE_REASON, semconv.RECOMPILE_LIMIT)
 """The attributes about why a frame is compiled again, or is not compiled any more."""

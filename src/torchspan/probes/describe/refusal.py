@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from torchspan import semconv
 from torchspan.base import reading
 from torchspan.base.reading import attribute
 from torchspan.base.scratch import Key, Scratch
@@ -26,6 +25,7 @@ from torchspan.probes.describe.common import (
     operator_name,
     shape_of,
 )
+from torchspan.words import semconv
 
 Facts = dict[str, Any]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from torchspan import phase
 from torchspan.probes._actions import Record, Tap
 from torchspan.probes._probe import Function, Lock, Method, Probe
+from torchspan.words import phase
 
 row = partial(Probe, library="torch")
 

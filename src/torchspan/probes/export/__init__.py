@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from torchspan import phase, semconv
 from torchspan.probes._actions import Record, Shares, Step
 from torchspan.probes._probe import Function, Method, Probe
 from torchspan.probes.describe import compilation, export, export_failure
+from torchspan.words import phase, semconv
 
 _row = partial(Probe, library="torch")
 

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from torchspan import phase, semconv
 from torchspan.probes._actions import Annotate, Record, Shares, Step
 from torchspan.probes._probe import Function, Method, Probe, torch_tensorrt_probe
 from torchspan.probes.describe import artifacts, compilation
+from torchspan.words import phase, semconv
 
 PROBES: tuple[Probe, ...] = (
     torch_tensorrt_probe(

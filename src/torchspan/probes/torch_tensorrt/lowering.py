@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from torchspan import phase
 from torchspan.probes._actions import Annotate, Record, Step
 from torchspan.probes._probe import Function, Method, Probe, torch_tensorrt_probe
 from torchspan.probes.describe import compilation, export
+from torchspan.words import phase
 
 PROBES: tuple[Probe, ...] = (
     torch_tensorrt_probe(

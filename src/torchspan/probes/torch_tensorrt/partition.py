@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from torchspan import phase
 from torchspan.probes._actions import Annotate, Record, Shares, Step, Tally
 from torchspan.probes._probe import Function, Method, Probe, torch_tensorrt_probe
 from torchspan.probes.describe import compilation, fallback, partition
+from torchspan.words import phase
 
 _PLANNED = Shares((phase.COMPILE, phase.REFIT), keys=fallback.UNSUPPORTED_KEYS, scratch=(fallback.PLAN,))
 

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from torchspan import phase
 from torchspan.probes._actions import Arguments, Record, Runs, Step, Tap
 from torchspan.probes._probe import CustomOperator, Method, Probe, torch_tensorrt_probe
 from torchspan.probes.describe import conversion, execution
+from torchspan.words import phase
 
 PROBES: tuple[Probe, ...] = (
     torch_tensorrt_probe(

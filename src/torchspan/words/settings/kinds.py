@@ -138,7 +138,7 @@ class Ranks(SettingKind):
     annotation = "str | int"
 
     def _meaning(self, value: Any) -> str | None:
-        from torchspan._sampling.ranks import ALL, Selection
+        from torchspan.words.sampling.ranks import ALL, Selection
 
         if value == ALL:
             return ALL

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from torchspan.redaction import UNKNOWN
-from torchspan.redaction.bounds import ENTRIES_LIMIT, VALUE_LIMIT, size
-from torchspan.redaction.kinds_of_text import Kind, SpanName, is_name
-from torchspan.redaction.messages import LibraryMessage
-from torchspan.semconv._table import Attribute
+from torchspan.words.redaction import UNKNOWN
+from torchspan.words.redaction.bounds import ENTRIES_LIMIT, VALUE_LIMIT, size
+from torchspan.words.redaction.kinds_of_text import Kind, SpanName, is_name
+from torchspan.words.redaction.messages import LibraryMessage
+from torchspan.words.semconv._table import Attribute
 
 _INT_LIMIT = 2**63
 """OTLP integers have 64 bits. A larger one would make the exporter lose the whole batch."""

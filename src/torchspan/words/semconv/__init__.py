@@ -14,29 +14,29 @@ exports all rows.
 
 from __future__ import annotations
 
-from torchspan.redaction.export_text import ExportFailure as ExportFailure
-from torchspan.redaction.kinds_of_text import OTHER_VALUE as OTHER_VALUE
-from torchspan.redaction.kinds_of_text import Enumeration as Enumeration
-from torchspan.redaction.kinds_of_text import Kind as Kind
-from torchspan.semconv import input_limits as _input_limits
-from torchspan.semconv import opentelemetry as _opentelemetry
-from torchspan.semconv import tensorrt as _tensorrt
-from torchspan.semconv import torch as _torch
-from torchspan.semconv import torch_tensorrt as _torch_tensorrt
-from torchspan.semconv import torchspan as _torchspan
-from torchspan.semconv._emitted import EmissionGate as Gate
-from torchspan.semconv._emitted import identifier as identifier
-from torchspan.semconv._emitted import span_name as span_name
-from torchspan.semconv._table import Attribute as Attribute
-from torchspan.semconv._table import rows as _rows
-from torchspan.semconv.input_limits import *
-from torchspan.semconv.measures import Metric as Metric
-from torchspan.semconv.metrics import *
-from torchspan.semconv.opentelemetry import *
-from torchspan.semconv.tensorrt import *
-from torchspan.semconv.torch import *
-from torchspan.semconv.torch_tensorrt import *
-from torchspan.semconv.torchspan import *
+from torchspan.words.redaction.export_text import ExportFailure as ExportFailure
+from torchspan.words.redaction.kinds_of_text import OTHER_VALUE as OTHER_VALUE
+from torchspan.words.redaction.kinds_of_text import Enumeration as Enumeration
+from torchspan.words.redaction.kinds_of_text import Kind as Kind
+from torchspan.words.semconv import input_limits as _input_limits
+from torchspan.words.semconv import opentelemetry as _opentelemetry
+from torchspan.words.semconv import tensorrt as _tensorrt
+from torchspan.words.semconv import torch as _torch
+from torchspan.words.semconv import torch_tensorrt as _torch_tensorrt
+from torchspan.words.semconv import torchspan as _torchspan
+from torchspan.words.semconv._emitted import EmissionGate as Gate
+from torchspan.words.semconv._emitted import identifier as identifier
+from torchspan.words.semconv._emitted import span_name as span_name
+from torchspan.words.semconv._table import Attribute as Attribute
+from torchspan.words.semconv._table import rows as _rows
+from torchspan.words.semconv.input_limits import *
+from torchspan.words.semconv.measures import Metric as Metric
+from torchspan.words.semconv.metrics import *
+from torchspan.words.semconv.opentelemetry import *
+from torchspan.words.semconv.tensorrt import *
+from torchspan.words.semconv.torch import *
+from torchspan.words.semconv.torch_tensorrt import *
+from torchspan.words.semconv.torchspan import *
 
 SCOPE_NAME = "torchspan"
 """The instrumentation scope of every span and metric."""

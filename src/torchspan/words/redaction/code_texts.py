@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import chain
 from types import CodeType
 
-from torchspan.redaction.message_table import HOLES, KnownMessage, MessageTable
+from torchspan.words.redaction.message_table import HOLES, KnownMessage, MessageTable
 
 _Pieces = tuple["str | None", ...]
 """A text in pieces: its constants, and None for each value between them."""

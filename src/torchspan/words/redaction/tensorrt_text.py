@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from torchspan.redaction import UNKNOWN
-from torchspan.redaction.type_names import ONNX_OPERATORS
+from torchspan.words.redaction import UNKNOWN
+from torchspan.words.redaction.type_names import ONNX_OPERATORS
 
 _FUNCTION = r"(?:[A-Za-z_]\w{0,63}(?:::~?[A-Za-z_]\w{0,63}){0,4}|operator\(\))"
 _PLACE = (

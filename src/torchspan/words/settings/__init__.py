@@ -17,10 +17,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, Literal, TypeVar
 
-from torchspan._sampling.rules import SETTING, SamplingRules
-from torchspan._settings import kinds
 from torchspan.base.logs import Log
 from torchspan.exceptions import ConfigurationError
+from torchspan.words.sampling.rules import SETTING, SamplingRules
+from torchspan.words.settings import kinds
 
 logger = Log("torchspan", names_itself=True)
 
@@ -469,8 +469,8 @@ def options() -> type:
 
 
 def _warn_of_unknown_option(name: str, known: Iterable[str]) -> None:
-    from torchspan._config_file import PLACE
     from torchspan.base.spelling import hint
+    from torchspan.words.config_file import PLACE
 
     if _is_first(PLACE, name):
         meant = hint(name[:LONGEST_NAME], known)

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from torchspan import phase
-from torchspan.redaction.export_text import DynamicDimension, ExportFailure, Violation
-from torchspan.redaction.guard_text import GuardText
-from torchspan.redaction.kinds_of_text import (
+from torchspan.words import phase
+from torchspan.words.redaction.export_text import DynamicDimension, ExportFailure, Violation
+from torchspan.words.redaction.guard_text import GuardText
+from torchspan.words.redaction.kinds_of_text import (
     CompileId,
     Enumeration,
     GraphBreakType,
@@ -20,9 +20,9 @@ from torchspan.redaction.kinds_of_text import (
     Text,
     Version,
 )
-from torchspan.redaction.operator_text import Operator, RecordedOperator
-from torchspan.redaction.size_text import DataType, ShapeText
-from torchspan.semconv._table import Attribute, folded
+from torchspan.words.redaction.operator_text import Operator, RecordedOperator
+from torchspan.words.redaction.size_text import DataType, ShapeText
+from torchspan.words.semconv._table import Attribute, folded
 
 TORCH_VERSION = Attribute(
     "torch.version", Version(), "Version of PyTorch.", *phase.ENTRIES, at_start=True, resource=True

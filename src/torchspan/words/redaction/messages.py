@@ -10,11 +10,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from torchspan.base.reading import traceback_of
-from torchspan.redaction import UNKNOWN
-from torchspan.redaction.bounds import VALUE_LIMIT
-from torchspan.redaction.code_texts import texts_of
-from torchspan.redaction.message_table import table
-from torchspan.redaction.tensorrt_text import Framed, framed, preceded
+from torchspan.words.redaction import UNKNOWN
+from torchspan.words.redaction.bounds import VALUE_LIMIT
+from torchspan.words.redaction.code_texts import texts_of
+from torchspan.words.redaction.message_table import table
+from torchspan.words.redaction.tensorrt_text import Framed, framed, preceded
 
 if TYPE_CHECKING:
     from typing_extensions import Self

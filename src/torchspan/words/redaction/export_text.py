@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from torchspan.redaction import UNKNOWN
-from torchspan.redaction.kinds_of_text import Enumeration, Formed, GraphBreakType, Identifier, Kind, PlaceText
-from torchspan.redaction.message_table import Hole, MessageTable, row_of, whole_if
-from torchspan.redaction.operator_text import Operator
+from torchspan.words.redaction import UNKNOWN
+from torchspan.words.redaction.kinds_of_text import Enumeration, Formed, GraphBreakType, Identifier, Kind, PlaceText
+from torchspan.words.redaction.message_table import Hole, MessageTable, row_of, whole_if
+from torchspan.words.redaction.operator_text import Operator
 
 _DIMENSION = r"inputs(?:\[\d{1,4}\]){1,4}\.shape\[\d{1,4}\]"
 _RANGE = r"\[\d{1,19}, (?:\d{1,19}|int_oo)\]"

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from torchspan.phase import Phase
-from torchspan.redaction.kinds_of_text import Enumeration
-from torchspan.semconv._table import Attribute
+from torchspan.words.phase import Phase
+from torchspan.words.redaction.kinds_of_text import Enumeration
+from torchspan.words.semconv._table import Attribute
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -6,11 +6,11 @@ from __future__ import annotations
 import ast
 import re
 
-from torchspan.redaction import UNKNOWN
-from torchspan.redaction.bounds import VALUE_LIMIT, cut, size
-from torchspan.redaction.kinds_of_text import Kind
-from torchspan.redaction.message_table import HOLES, MessageTable, row_of, whole_if
-from torchspan.redaction.type_names import is_type_name
+from torchspan.words.redaction import UNKNOWN
+from torchspan.words.redaction.bounds import VALUE_LIMIT, cut, size
+from torchspan.words.redaction.kinds_of_text import Kind
+from torchspan.words.redaction.message_table import HOLES, MessageTable, row_of, whole_if
+from torchspan.words.redaction.type_names import is_type_name
 
 _LIMIT = 256
 """Maximum number of characters of a guard."""

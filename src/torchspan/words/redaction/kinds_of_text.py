@@ -13,12 +13,12 @@ from functools import cached_property, lru_cache
 from typing import ClassVar
 
 from torchspan.base import source_places
-from torchspan.phase import BUILD_PHASE, SPANS
-from torchspan.redaction import UNKNOWN
-from torchspan.redaction.bounds import cut
-from torchspan.redaction.message_table import graph_breaks
-from torchspan.redaction.messages import LibraryMessage, of_text
-from torchspan.redaction.type_names import BUILD_PHASES
+from torchspan.words.phase import BUILD_PHASE, SPANS
+from torchspan.words.redaction import UNKNOWN
+from torchspan.words.redaction.bounds import cut
+from torchspan.words.redaction.message_table import graph_breaks
+from torchspan.words.redaction.messages import LibraryMessage, of_text
+from torchspan.words.redaction.type_names import BUILD_PHASES
 
 OTHER_VALUE = "other"
 """Replaces a value that is not in an enumeration."""

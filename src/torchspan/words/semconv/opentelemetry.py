@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from torchspan import phase
 from torchspan.base import reading
-from torchspan.redaction.kinds_of_text import ErrorMessage, HostName, Identifier, PlaceText, Version
-from torchspan.semconv._table import Attribute
+from torchspan.words import phase
+from torchspan.words.redaction.kinds_of_text import ErrorMessage, HostName, Identifier, PlaceText, Version
+from torchspan.words.semconv._table import Attribute
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 """The version of the OpenTelemetry conventions whose keys are used unchanged."""

@@ -8,7 +8,7 @@ STARTED_BY = "torchspan.started_by"
 """The span context in which a thread or a process was started. Once no span is current any more, spans link to it."""
 
 KEPT = "torchspan.kept"
-"""In the context in which torchspan starts a span: the `torchspan._sampling.ids.Kept` by which its sampler keeps the span."""
+"""In the context in which torchspan starts a span: the `torchspan.words.sampling.ids.Kept` by which its sampler keeps the span."""
 
 KEEP = "torchspan.keep"
 """The attribute of spans that a sampler should keep."""

@@ -3,11 +3,18 @@
 
 from __future__ import annotations
 
-from torchspan import phase
-from torchspan.redaction.kinds_of_text import Enumeration, Identifier, ProgramsSpanName, RandomId, SpanName, Version
-from torchspan.redaction.size_text import ArgumentPath, DataType, ShapeText
-from torchspan.semconv._table import Attribute, folded
-from torchspan.semconv.input_limits import DRIFT_EVENT, OUTSIDE_EVENT
+from torchspan.words import phase
+from torchspan.words.redaction.kinds_of_text import (
+    Enumeration,
+    Identifier,
+    ProgramsSpanName,
+    RandomId,
+    SpanName,
+    Version,
+)
+from torchspan.words.redaction.size_text import ArgumentPath, DataType, ShapeText
+from torchspan.words.semconv._table import Attribute, folded
+from torchspan.words.semconv.input_limits import DRIFT_EVENT, OUTSIDE_EVENT
 
 LOCAL = "torchspan.local."
 """What the attribute of a whole text begins with, in the user's own file: the text's key follows.

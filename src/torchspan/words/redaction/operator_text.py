@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 import sys
 
-from torchspan.redaction import UNKNOWN
-from torchspan.redaction.kinds_of_text import NAME_LIMIT, Kind, is_name
-from torchspan.redaction.operator_registry import is_operator
-from torchspan.redaction.type_names import DATA_TYPES, ONNX_OPERATORS
+from torchspan.words.redaction import UNKNOWN
+from torchspan.words.redaction.kinds_of_text import NAME_LIMIT, Kind, is_name
+from torchspan.words.redaction.operator_registry import is_operator
+from torchspan.words.redaction.type_names import DATA_TYPES, ONNX_OPERATORS
 
 _OPERATOR = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*){0,8}", re.ASCII)
 _NODES = frozenset({"placeholder", "get_attr", "call_function", "call_module", "call_method", "output"})

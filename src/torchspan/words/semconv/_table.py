@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
-from torchspan.phase import Phase
-from torchspan.redaction.kinds_of_text import Kind
+from torchspan.words.phase import Phase
+from torchspan.words.redaction.kinds_of_text import Kind
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from torchspan import phase
-from torchspan.semconv import input_limits, opentelemetry, torch, torch_tensorrt, torchspan
-from torchspan.semconv.measures import (
+from torchspan.words import phase
+from torchspan.words.semconv import input_limits, opentelemetry, torch, torch_tensorrt, torchspan
+from torchspan.words.semconv.measures import (
     SHORT_S,
     Count,
     Duration,
@@ -18,7 +18,7 @@ from torchspan.semconv.measures import (
     Size,
     Total,
 )
-from torchspan.semconv.tensorrt import ENGINE_ID, ENGINE_SIZE
+from torchspan.words.semconv.tensorrt import ENGINE_ID, ENGINE_SIZE
 
 SIZES = tuple(4**exponent for exponent in range(7, 18))
 """16 KiB to 16 GiB."""

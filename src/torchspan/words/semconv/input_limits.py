@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from torchspan import phase
-from torchspan.redaction.kinds_of_text import Enumeration
-from torchspan.redaction.size_text import ArgumentPath
-from torchspan.semconv._table import Attribute
+from torchspan.words import phase
+from torchspan.words.redaction.kinds_of_text import Enumeration
+from torchspan.words.redaction.size_text import ArgumentPath
+from torchspan.words.semconv._table import Attribute
 
 OUTSIDE_EVENT = "torchspan.input.out_of_profile"
 """Event of a call with sizes for which the engine was not built. Also on the user's spans."""

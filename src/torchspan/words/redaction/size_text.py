@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from torchspan.redaction import UNKNOWN
-from torchspan.redaction.kinds_of_text import OTHER_VALUE, Enumeration, Formed, Kind
-from torchspan.redaction.type_names import DATA_TYPES, NOT_TENSORS
+from torchspan.words.redaction import UNKNOWN
+from torchspan.words.redaction.kinds_of_text import OTHER_VALUE, Enumeration, Formed, Kind
+from torchspan.words.redaction.type_names import DATA_TYPES, NOT_TENSORS
 
 _SYMBOL = r"(?:z?[su]|zu?f)[0-9]{1,19}(?![0-9])|int_oo|Max|Min|Mod|PythonMod|FloorDiv|CeilDiv|CleanDiv|IntTrueDiv"
 _SIZES = rf"(?:[0-9]{{1,19}}(?![0-9])|{_SYMBOL}|\.\.|[-+*/%()\[\],: ^?])*"

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from torchspan import phase
-from torchspan.redaction.kinds_of_text import Digest, Enumeration, Identifier, LineText, ModulePath, Version
-from torchspan.redaction.operator_text import Operator, OperatorArguments, Validators
-from torchspan.redaction.size_text import SettingValue
-from torchspan.semconv._table import Attribute, RowType, folded
+from torchspan.words import phase
+from torchspan.words.redaction.kinds_of_text import Digest, Enumeration, Identifier, LineText, ModulePath, Version
+from torchspan.words.redaction.operator_text import Operator, OperatorArguments, Validators
+from torchspan.words.redaction.size_text import SettingValue
+from torchspan.words.semconv._table import Attribute, RowType, folded
 
 ENTRY_POINTS = (
     "torch_tensorrt.compile",

@@ -27,9 +27,9 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from torchspan.redaction import UNKNOWN
-from torchspan.redaction.operator_registry import is_operator
-from torchspan.redaction.type_names import ONNX_OPERATORS, is_type_name
+from torchspan.words.redaction import UNKNOWN
+from torchspan.words.redaction.operator_registry import is_operator
+from torchspan.words.redaction.type_names import ONNX_OPERATORS, is_type_name
 
 LENGTH_LIMIT = 65_536
 """Characters of the longest message that is compared with the table."""

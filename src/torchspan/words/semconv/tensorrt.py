@@ -3,11 +3,19 @@
 
 from __future__ import annotations
 
-from torchspan import phase
-from torchspan.redaction.kinds_of_text import BuildPhaseName, Digest, Enumeration, Identifier, LayerName, Text, Version
-from torchspan.redaction.operator_text import OnnxOperator
-from torchspan.redaction.size_text import DataType, ShapeText
-from torchspan.semconv._table import Attribute, folded
+from torchspan.words import phase
+from torchspan.words.redaction.kinds_of_text import (
+    BuildPhaseName,
+    Digest,
+    Enumeration,
+    Identifier,
+    LayerName,
+    Text,
+    Version,
+)
+from torchspan.words.redaction.operator_text import OnnxOperator
+from torchspan.words.redaction.size_text import DataType, ShapeText
+from torchspan.words.semconv._table import Attribute, folded
 
 TENSORRT_VERSION = Attribute(
     "tensorrt.version",
