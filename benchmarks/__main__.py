@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent
 SCRIPTS = (
     "hot_path.py",
     "sampling.py",
-    "callbacks.py",
+    "engine/subscribers/callbacks.py",
     "operators.py",
     "messages.py",
     "start_up.py",

@@ -21,9 +21,9 @@ from torchspan.base.patching import Patches
 from torchspan.base.scratch import Scratch
 from torchspan.engine import Engine, Observed, RateLimits
 from torchspan.engine.rate_limits import REMEMBERED
+from torchspan.engine.subscribers.callback_registry import WARNINGS_LIMIT, Registry, Sources
 from torchspan.probes import Call
 from torchspan.probes.describe import conversion, refusal
-from torchspan.subscribers.callback_registry import WARNINGS_LIMIT, Registry, Sources
 
 NUMBER = 100_000
 CLASSES = 2_000

@@ -18,8 +18,8 @@ from torchspan.base.errors import PROCESS_GUARD
 from torchspan.base.logs import Log
 from torchspan.device import DeviceTimes, LayerTimes, set_thread_local_capture
 from torchspan.engine.dispatch import OPENING
-from torchspan.subscribers.callback_registry import REGISTRY
-from torchspan.subscribers.recording import BEGINNING, BEING_RECORDED, RECORDING
+from torchspan.engine.subscribers.callback_registry import REGISTRY
+from torchspan.engine.subscribers.recording import BEGINNING, BEING_RECORDED, RECORDING
 from torchspan.words import semconv
 from torchspan.words import settings as _settings
 from torchspan.words.environment_variables import TORCHSPAN_BUILD_PHASES

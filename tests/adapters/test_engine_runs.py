@@ -21,9 +21,9 @@ from torchspan.adapters.engine_runs import EngineRuns, RunState, wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.base.errors import UserCallback
 from torchspan.engine import Engine, Listener, RateLimits, RunSampling
+from torchspan.engine.subscribers.callback_registry import REGISTRY, Registry
+from torchspan.engine.subscribers.entry import Entry, RecordFunctionCallback
 from torchspan.probes import PROBES, Runs
-from torchspan.subscribers.callback_registry import REGISTRY, Registry
-from torchspan.subscribers.entry import Entry, RecordFunctionCallback
 from torchspan.words import semconv
 from torchspan.words.sampling.rules import SamplingRules
 from torchspan.writer import SpanParents

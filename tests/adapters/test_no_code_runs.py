@@ -24,8 +24,8 @@ from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
 from torchspan.adapters.torch_tensorrt.recompiling import tap_engine, wrap_recompilation
 from torchspan.base.patching import Patches
 from torchspan.engine import Engine, Observed
+from torchspan.engine.subscribers.callback_registry import Registry
 from torchspan.probes import PROBES, Lock, Record, Runs, Tap
-from torchspan.subscribers.callback_registry import Registry
 
 ROWS = [each for each in PROBES if not isinstance(each.target, Lock)]
 """What is called; a lock is handed nothing."""

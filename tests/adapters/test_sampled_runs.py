@@ -21,8 +21,8 @@ from support import seeded_runs
 from support.emitted import EMITTED
 from support.sampled_runs import CONTEXT, MODULE, SampledRuns, TrtEngine, echo
 from torchspan import callbacks, observers
+from torchspan.engine.subscribers.callback_registry import REGISTRY
 from torchspan.sdk import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
-from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.words.sampling.rules import SamplingRules
 from torchspan.writer import MetricWriter
 

@@ -9,7 +9,7 @@ from torchspan.callbacks import RecordFunctionCallback
 def _nothing_is_registered(monkeypatch):
     """The registry is the process's: every test begins and ends with none of its callbacks in it."""
     assert not callbacks.has_callbacks()
-    monkeypatch.setattr(callbacks, "_default_node_id", None)
+    monkeypatch.setattr("torchspan.engine.subscribers.callbacks._default_node_id", None)
     yield
     callbacks.clear_callbacks()
     callbacks.enable_record_function(True)

@@ -12,7 +12,7 @@ import pytest
 
 from torchspan import callbacks
 from torchspan.callbacks import RecordFunctionCallback, ThreadLocalState, add_thread_local_callback, record_function
-from torchspan.subscribers.callback_registry import REGISTRY
+from torchspan.engine.subscribers.callback_registry import REGISTRY
 
 
 @record_function("step")

@@ -22,7 +22,7 @@ from torchspan.callbacks import (
     record_function,
 )
 from torchspan.engine import Engine
-from torchspan.subscribers.callback_registry import REGISTRY
+from torchspan.engine.subscribers.callback_registry import REGISTRY
 
 
 @record_function("step")

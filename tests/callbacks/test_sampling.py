@@ -19,7 +19,7 @@ from torchspan.callbacks import (
     record_function,
 )
 from torchspan.engine import Engine, Placement
-from torchspan.subscribers.callback_registry import REGISTRY
+from torchspan.engine.subscribers.callback_registry import REGISTRY
 
 
 @record_function("step")

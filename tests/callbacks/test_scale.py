@@ -8,9 +8,9 @@ import pytest
 from torchspan import callbacks, phase
 from torchspan.callbacks import RecordFunctionCallback, RecordScope, add_global_callback, record_function
 from torchspan.engine import Engine
-from torchspan.subscribers import interest, sampling
-from torchspan.subscribers.callback_registry import REGISTRY
-from torchspan.subscribers.interest import Interest, Roster
+from torchspan.engine.subscribers import interest, sampling
+from torchspan.engine.subscribers.callback_registry import REGISTRY
+from torchspan.engine.subscribers.interest import Interest, Roster
 
 
 @record_function("step")

@@ -17,8 +17,8 @@ from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.device import DeviceTimes, _driver
 from torchspan.engine import Engine, RateLimits, RunSampling
+from torchspan.engine.subscribers.callback_registry import Registry
 from torchspan.probes import PROBES, Runs
-from torchspan.subscribers.callback_registry import Registry
 from torchspan.testing import is_without_gpu
 from torchspan.writer import SpanParents
 

@@ -20,8 +20,8 @@ from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.device import LayerTimes
 from torchspan.device._layers import _REQUESTS
 from torchspan.engine import RUNNING, Engine, ObservedRun, RateLimits, RunSampling
+from torchspan.engine.subscribers.callback_registry import Registry
 from torchspan.probes import PROBES, Runs
-from torchspan.subscribers.callback_registry import Registry
 from torchspan.words.sampling.rules import SamplingRules
 from torchspan.writer import SpanParents
 

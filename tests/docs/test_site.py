@@ -37,7 +37,7 @@ INTERNAL = {
     "torchspan.propagation",
     "torchspan.words.redaction",
     "torchspan.words.semconv",  # docs/reference/semantic-conventions.md
-    "torchspan.subscribers",
+    "torchspan.engine.subscribers",
     "torchspan.views",  # `torchspan show`
     "torchspan.writer",
 }

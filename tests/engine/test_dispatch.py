@@ -9,7 +9,7 @@ import torchspan.engine
 from support.engines import Callback, extend
 from torchspan import phase
 from torchspan.engine import Anchor, Audience, Engine, Placement
-from torchspan.subscribers.callback_registry import Registry
+from torchspan.engine.subscribers.callback_registry import Registry
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from torchspan import callbacks, phase
 from torchspan.base import forks
 from torchspan.engine import RUNNING, EventStack
 from torchspan.engine.run_sampling import TargetRate
+from torchspan.engine.subscribers.callback_registry import REGISTRY
 from torchspan.observers import observable
-from torchspan.subscribers.callback_registry import REGISTRY
 
 SOURCE = Path(torchspan.__file__).parent
 DESIGN = SOURCE.parents[1] / "docs" / "explanation" / "design" / "processes.md"

@@ -4,11 +4,11 @@ import gc
 import pytest
 
 from torchspan import callbacks, observers
+from torchspan.engine.subscribers.callback_registry import REGISTRY
+from torchspan.engine.subscribers.recording import RECORDING
 from torchspan.observers import Observer
 from torchspan.observers._observable import ObservableSite
 from torchspan.observers._official import OFFICIAL
-from torchspan.subscribers.callback_registry import REGISTRY
-from torchspan.subscribers.recording import RECORDING
 
 
 def registered():

@@ -19,8 +19,8 @@ from torchspan.callbacks import (
     add_thread_local_callback,
     record_function,
 )
+from torchspan.engine.subscribers.callback_registry import REGISTRY
 from torchspan.observers import Observer
-from torchspan.subscribers.callback_registry import REGISTRY
 
 SCOPES = ("context", "process")
 

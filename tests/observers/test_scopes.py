@@ -15,9 +15,9 @@ import pytest
 
 from support import child
 from torchspan import observers
+from torchspan.engine.subscribers.callback_registry import REGISTRY
 from torchspan.observers import Observer
 from torchspan.observers._added import _HERE
-from torchspan.subscribers.callback_registry import REGISTRY
 
 
 def in_thread(function):

@@ -11,8 +11,8 @@ from support import models
 from support.tree import without_clocks
 from torchspan import callbacks, observers, phase
 from torchspan.callbacks import RecordFunctionCallback, add_global_callback, record_function
-from torchspan.subscribers.callback_registry import REGISTRY
-from torchspan.subscribers.recording import RECORDING
+from torchspan.engine.subscribers.callback_registry import REGISTRY
+from torchspan.engine.subscribers.recording import RECORDING
 
 pytestmark = pytest.mark.slow
 

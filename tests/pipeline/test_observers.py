@@ -17,8 +17,8 @@ from torch_tensorrt.dynamo.lowering.passes import _aten_lowering_pass as passes
 from support import models
 from support.tree import outline
 from torchspan import callbacks, observers, phase
-from torchspan.subscribers.callback_registry import REGISTRY
-from torchspan.subscribers.recording import RECORDING
+from torchspan.engine.subscribers.callback_registry import REGISTRY
+from torchspan.engine.subscribers.recording import RECORDING
 
 pytestmark = pytest.mark.slow
 

@@ -70,9 +70,9 @@ ABOVE_THE_GUARDS = SWALLOWED | {
         "TorchspanInstrumentor.instrument", "TorchspanInstrumentor._enabling", "TorchspanInstrumentor.uninstrument",
         "instrument", "uninstrument", "flush",
     ),
-    "subscribers.record_function": ("RecordFunction.__del__",),
+    "engine.subscribers.record_function": ("RecordFunction.__del__",),
     "batching": ("batch.__init__", "_checked", "batch.__enter__", "batch.__exit__"),
-    "subscribers.function_wrappers": (
+    "engine.subscribers.function_wrappers": (
         "_before.recorded", "_of_function.recorded", "_of_function.observe", "_of_coroutine.recorded", "_of_generator.recorded",
         "_of_async_generator.recorded", "_begun", "_InBody.__init__", "_InBody.__enter__", "_InBody.__exit__",
         "_Steps.__init__", "_Steps.__iter__", "_Steps.__next__", "_Steps.send", "_Steps.throw", "_Steps.close",
@@ -91,7 +91,7 @@ ABOVE_THE_GUARDS = SWALLOWED | {
         "TorchspanIdGenerator.is_trace_id_random",
     ),
     "writer._instruments": ("_guarded.<lambda>",),
-    "subscribers.ranges": ("record_function", "RecordedRange.__init__", "RecordedRange.__enter__", "RecordedRange.__exit__"),
+    "engine.subscribers.ranges": ("record_function", "RecordedRange.__init__", "RecordedRange.__enter__", "RecordedRange.__exit__"),
 }  # fmt: skip
 """Module -> functions whose own failure would be the program's: nothing of torchspan's runs around them. `faults.md` lists them."""
 

@@ -42,7 +42,7 @@ class Observations:
     Inside a compilation, an export or a build, each call is an event, up to the trace's limit of spans. Elsewhere a function
     may run often, so it has at most ten events a second and fifty in a trace. Further calls are counted on the span around them.
 
-    It is the recorder of this process (`torchspan.subscribers.recording.Recorder`).
+    It is the recorder of this process (`torchspan.engine.subscribers.recording.Recorder`).
     """
 
     def __init__(self, engine: Engine, ports: Ports) -> None:

@@ -19,11 +19,11 @@ from torchspan.engine.deferral import Deferral, Waiting
 from torchspan.engine.event import CURRENT, DETACHED, Attributes, Event, Observed, Placement
 from torchspan.engine.listener import Listener, end_all, open_all
 from torchspan.engine.run_times import RunTimes
-from torchspan.subscribers.callback_registry import Registry
-from torchspan.subscribers.entry import Entry
-from torchspan.subscribers.interest import Interest
-from torchspan.subscribers.record_function import RecordFunction
-from torchspan.subscribers.sampling import CURRENT_TREE, Tree
+from torchspan.engine.subscribers.callback_registry import Registry
+from torchspan.engine.subscribers.entry import Entry
+from torchspan.engine.subscribers.interest import Interest
+from torchspan.engine.subscribers.record_function import RecordFunction
+from torchspan.engine.subscribers.sampling import CURRENT_TREE, Tree
 from torchspan.words.phase import BUILD_PHASE, PHASES, RUNS, Phase
 
 Undo = Callable[[], None]

@@ -16,7 +16,7 @@ from torchspan.words.phase import NOTICED_LATE, Phase
 if TYPE_CHECKING:
     from torchspan.engine.deferral import Deferral
     from torchspan.engine.listener import Listener
-    from torchspan.subscribers.sampling import Tree
+    from torchspan.engine.subscribers.sampling import Tree
 
 Attributes = Mapping[str, Any]
 

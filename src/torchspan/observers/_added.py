@@ -13,7 +13,7 @@ from typing import Any
 
 from torchspan.base import reading
 from torchspan.base.errors import ErrorPolicy, Rethrown, UserCallback
-from torchspan.subscribers.interest import Gate
+from torchspan.engine.subscribers.interest import Gate
 
 _numbers, _keys = itertools.count(1), itertools.count(1)
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchspan.base import dynamo_safety
 from torchspan.base.errors import ErrorPolicy
+from torchspan.engine.subscribers.callback_registry import REGISTRY
+from torchspan.engine.subscribers.entry import Removable
 from torchspan.observers._checks import checked_policy
 from torchspan.observers._observable import CallableObservers, make_observable
 from torchspan.observers._observer import Observer
-from torchspan.subscribers.callback_registry import REGISTRY
-from torchspan.subscribers.entry import Removable
 
 if TYPE_CHECKING:
     from torchspan.base.patching import Patches

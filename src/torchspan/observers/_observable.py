@@ -12,12 +12,12 @@ from torchspan.base.boundaries import is_programs
 from torchspan.base.errors import ErrorPolicy
 from torchspan.base.reading import is_a
 from torchspan.engine import Observed
+from torchspan.engine.subscribers.callback_registry import REGISTRY
+from torchspan.engine.subscribers.function_wrappers import wrapped
+from torchspan.engine.subscribers.interest import Gate
+from torchspan.engine.subscribers.recording import BEGINNING, BEING_RECORDED, RECORDING, Recorder
 from torchspan.observers._checks import checked_policy
 from torchspan.observers._observer import Observer, PartObserver
-from torchspan.subscribers.callback_registry import REGISTRY
-from torchspan.subscribers.function_wrappers import wrapped
-from torchspan.subscribers.interest import Gate
-from torchspan.subscribers.recording import BEGINNING, BEING_RECORDED, RECORDING, Recorder
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")

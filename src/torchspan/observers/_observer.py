@@ -10,13 +10,13 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar
 from torchspan.base import dynamo_safety
 from torchspan.base.boundaries import rethrow
 from torchspan.base.errors import ErrorPolicy
+from torchspan.engine.subscribers import local_state
+from torchspan.engine.subscribers.callback_registry import REGISTRY
+from torchspan.engine.subscribers.checks import check_text
+from torchspan.engine.subscribers.entry import Removable
+from torchspan.engine.subscribers.recording import RECORDING, Recording
 from torchspan.observers._added import Added, AddedCallbacks
 from torchspan.observers._checks import checked_policy, checked_scope
-from torchspan.subscribers import local_state
-from torchspan.subscribers.callback_registry import REGISTRY
-from torchspan.subscribers.checks import check_text
-from torchspan.subscribers.entry import Removable
-from torchspan.subscribers.recording import RECORDING, Recording
 
 Callback = Callable[..., Any]
 C = TypeVar("C", bound=Callback)

@@ -8,9 +8,9 @@ import keyword
 from typing import Any, NoReturn
 
 from torchspan.engine import Event, Listener
+from torchspan.engine.subscribers.callback_registry import REGISTRY
 from torchspan.observers._observable import CallableObservers, notify
 from torchspan.observers._observer import PartObserver
-from torchspan.subscribers.callback_registry import REGISTRY
 from torchspan.words.phase import PHASES, Phase
 
 OFFICIAL: dict[str, tuple[Phase, CallableObservers]] = {}

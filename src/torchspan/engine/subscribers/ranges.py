@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from torchspan.base import dynamo_safety, reading
 from torchspan.base.errors import PROCESS_GUARD
 from torchspan.base.reading import attribute, is_a
-from torchspan.subscribers.callback_registry import REGISTRY
-from torchspan.subscribers.checks import check_integer, check_name, check_record_scope, check_tuple
-from torchspan.subscribers.function_wrappers import wrapped
-from torchspan.subscribers.interest import Interest
-from torchspan.subscribers.record_function import RecordFunction
-from torchspan.subscribers.scope import RecordScope
+from torchspan.engine.subscribers.callback_registry import REGISTRY
+from torchspan.engine.subscribers.checks import check_integer, check_name, check_record_scope, check_tuple
+from torchspan.engine.subscribers.function_wrappers import wrapped
+from torchspan.engine.subscribers.interest import Interest
+from torchspan.engine.subscribers.record_function import RecordFunction
+from torchspan.engine.subscribers.scope import RecordScope
 
 if TYPE_CHECKING:
     from typing_extensions import Self

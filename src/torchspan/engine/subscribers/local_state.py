@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchspan.base import dynamo_safety, forks
 from torchspan.base.context import threads
-from torchspan.subscribers.checks import check_bool, check_callable
+from torchspan.engine.subscribers.checks import check_bool, check_callable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from torchspan.subscribers.entry import Entry
+    from torchspan.engine.subscribers.entry import Entry
 
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from torchspan.base.errors import PROCESS_GUARD
-from torchspan.subscribers.interest import Gate
+from torchspan.engine.subscribers.interest import Gate
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -7,13 +7,13 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchspan.subscribers.entry import Entry
-from torchspan.subscribers.sampling import Countdown
-from torchspan.subscribers.scope import RecordScope, Scope
+from torchspan.engine.subscribers.entry import Entry
+from torchspan.engine.subscribers.sampling import Countdown
+from torchspan.engine.subscribers.scope import RecordScope, Scope
 
 if TYPE_CHECKING:
     from torchspan.engine.listener import Listener
-    from torchspan.subscribers.callback_registry import Registry
+    from torchspan.engine.subscribers.callback_registry import Registry
 
 Undo = Callable[[], None]
 

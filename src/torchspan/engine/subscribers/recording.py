@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from torchspan.base.by_identity import ByIdentity
 from torchspan.base.errors import Guard
-from torchspan.subscribers.callback_registry import REGISTRY
+from torchspan.engine.subscribers.callback_registry import REGISTRY
 
 Undo = Callable[[], None]
 

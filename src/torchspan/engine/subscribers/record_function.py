@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from torchspan.base import dynamo_safety
 from torchspan.base.errors import FAILED
-from torchspan.subscribers.callback_registry import REGISTRY, Registry
-from torchspan.subscribers.checks import check_record_scope, check_text
-from torchspan.subscribers.entry import Entry
-from torchspan.subscribers.interest import Interest
-from torchspan.subscribers.sampling import CURRENT_TREE, Tree
-from torchspan.subscribers.scope import RecordScope, Scope
+from torchspan.engine.subscribers.callback_registry import REGISTRY, Registry
+from torchspan.engine.subscribers.checks import check_record_scope, check_text
+from torchspan.engine.subscribers.entry import Entry
+from torchspan.engine.subscribers.interest import Interest
+from torchspan.engine.subscribers.sampling import CURRENT_TREE, Tree
+from torchspan.engine.subscribers.scope import RecordScope, Scope
 
 if TYPE_CHECKING:
     from torchspan.engine.event import Event

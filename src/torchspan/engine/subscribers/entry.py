@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from torchspan.base.errors import UserCallback
-from torchspan.subscribers.checks import check_bool, check_callable, check_probability, checked_scopes
-from torchspan.subscribers.sampling import SamplingMode
-from torchspan.subscribers.scope import Scope
+from torchspan.engine.subscribers.checks import check_bool, check_callable, check_probability, checked_scopes
+from torchspan.engine.subscribers.sampling import SamplingMode
+from torchspan.engine.subscribers.scope import Scope
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from torchspan.subscribers.record_function import RecordFunction
+    from torchspan.engine.subscribers.record_function import RecordFunction
 
 
 # --- What a registration returns ------------------------------------------------------------------------------------

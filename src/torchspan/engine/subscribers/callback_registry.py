@@ -14,11 +14,11 @@ from torchspan.base import forks
 from torchspan.base.errors import FAILED
 from torchspan.base.forks import in_each_child
 from torchspan.base.logs import Log
-from torchspan.subscribers import local_state
-from torchspan.subscribers.entry import Entry
-from torchspan.subscribers.interest import Interest
-from torchspan.subscribers.sampling import CURRENT_TREE, Countdown, Tree
-from torchspan.subscribers.scope import Scope
+from torchspan.engine.subscribers import local_state
+from torchspan.engine.subscribers.entry import Entry
+from torchspan.engine.subscribers.interest import Interest
+from torchspan.engine.subscribers.sampling import CURRENT_TREE, Countdown, Tree
+from torchspan.engine.subscribers.scope import Scope
 from torchspan.words.phase import Phase
 
 if TYPE_CHECKING:

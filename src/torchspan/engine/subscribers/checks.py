@@ -10,7 +10,7 @@ from collections.abc import Collection
 from types import UnionType
 from typing import Any
 
-from torchspan.subscribers.scope import RecordScope, Scope
+from torchspan.engine.subscribers.scope import RecordScope, Scope
 from torchspan.words import phase
 from torchspan.words.phase import Phase
 
