@@ -26,7 +26,7 @@ SCRIPTS = (
     "compile_instructions.py --of tensorrt",
     "durations.py",
     "followed_inputs.py",
-    "device.py",
+    "hooks/device.py",
 )
 
 print(f"Python {platform.python_version()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")

@@ -15,11 +15,11 @@ from hot_path import EXECUTE, TheEngine, execute_engine
 from noise import noise_of
 from table import NO_TARGET, Row, write
 from torchspan import TorchspanInstrumentor, instrument
-from torchspan.adapters import Ports, Provenance
-from torchspan.adapters.engine_runs import wrap_run
-from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.device import DeviceTimes, _driver
 from torchspan.engine import Engine, LimitedCalls, RateLimits, RunSampling
+from torchspan.hooks.adapters import Ports, Provenance
+from torchspan.hooks.adapters.engine_runs import wrap_run
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
+from torchspan.hooks.device import DeviceTimes, _driver
 from torchspan.words.sampling.rules import SamplingRules
 from torchspan.writer import SpanParents, SpanWriter
 

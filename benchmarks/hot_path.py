@@ -23,13 +23,13 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import NonRecordingSpan, NoOpTracerProvider, SpanContext
 
 from table import NO_TARGET, Row, write
-from torchspan.adapters import Ports, Provenance
-from torchspan.adapters.engine_runs import wrap_run
-from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine, LimitedCalls, RateLimits, RunSampling
 from torchspan.engine.run_times import HELD
+from torchspan.hooks.adapters import Ports, Provenance
+from torchspan.hooks.adapters.engine_runs import wrap_run
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
+from torchspan.hooks.probes import PROBES, CustomOperator, Step
 from torchspan.phase import EXECUTE as EXECUTE_PHASE
-from torchspan.probes import PROBES, CustomOperator, Step
 from torchspan.writer import MetricWriter, SpanParents, SpanWriter
 
 IDLE_NS, UNSAMPLED_NS = 100, 250

@@ -25,8 +25,9 @@ from torch.profiler import ProfilerActivity, profile
 
 import torchspan
 from table import NO_TARGET, NOT_MEASURED, Row, write
-from torchspan import TorchspanInstrumentor, native
+from torchspan import TorchspanInstrumentor
 from torchspan.base.files import withheld
+from torchspan.hooks import native
 from torchspan.sdk._operator_spans import spans
 from torchspan.sdk._operator_texts import encoded
 from torchspan.sdk._otlp_json import Encoder

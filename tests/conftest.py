@@ -23,8 +23,9 @@ from support.run_log import RunLog
 from support.steady_spans import SteadySpans
 from support.unmeasured import Unmeasured
 from tests_by_row import ONCE
-from torchspan import TorchspanInstrumentor, native
+from torchspan import TorchspanInstrumentor
 from torchspan.base.boundaries import Failures
+from torchspan.hooks import native
 from torchspan.words import settings
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.

@@ -16,26 +16,21 @@ from generate_architecture import part_of
 ROOT = Path(torchspan.__file__).parent
 REPOSITORY = Path(__file__).resolve().parents[1]
 ALLOWED = {
-    "__init__": {"_operators", "base", "batching", "device", "instrumentor"},
+    "__init__": {"base", "hooks", "instrumentor"},
     "__main__": {"cli"},
-    "_bridge": {"_launched", "_operators", "adapters", "base", "device", "engine", "native", "words", "writer"},
-    "_launched": {"base", "inputs", "sdk", "words"},
-    "_operators": {"base", "engine", "words"},
+    "_bridge": {"_launched", "base", "engine", "hooks", "words", "writer"},
+    "_launched": {"base", "hooks", "inputs", "sdk", "words"},
     "_server_span": {"base"},
-    "adapters": {"base", "engine", "inputs", "probes", "words"},
     "answers": {"traces", "words"},
     "base": set(),
-    "batching": {"base", "engine", "words"},
     "callbacks": {"engine"},
     "cli": {
         "_launched",
-        "adapters",
         "answers",
         "base",
         "comparison",
+        "hooks",
         "inputs",
-        "native",
-        "probes",
         "sdk",
         "testing",
         "traces",
@@ -43,17 +38,15 @@ ALLOWED = {
         "words",
     },
     "comparison": {"answers", "traces", "words"},
-    "device": {"base", "engine", "words"},
     "engine": {"base", "words"},
     "environment_variables": {"words"},
     "exceptions": set(),
+    "hooks": {"_launched", "base", "engine", "inputs", "words"},
     "inputs": {"base", "words"},
-    "instrumentor": {"_bridge", "_launched", "_server_span", "base", "exceptions", "propagation", "testing", "words"},
-    "native": {"base", "words"},
-    "observers": {"base", "engine", "words"},
+    "instrumentor": {"_bridge", "_launched", "_server_span", "base", "exceptions", "hooks", "testing", "words"},
+    "native": {"hooks"},
+    "observers": {"base", "hooks"},
     "phase": {"words"},
-    "probes": {"base", "words"},
-    "propagation": {"_launched", "base", "words"},
     "sdk": {"base", "words"},
     "testing": {"answers", "base", "comparison", "instrumentor", "sdk", "traces", "words"},
     "traces": {"words"},
@@ -241,7 +234,7 @@ ctypes.CDLL.__init__ = loading
 import torch_tensorrt
 answers = torch.cuda.mem_get_info
 def mem_get_info(*args, **kwargs):
-    if sys._getframe(1).f_globals["__name__"].startswith("torchspan.adapters"):  # the library itself asks, too
+    if sys._getframe(1).f_globals["__name__"].startswith("torchspan.hooks.adapters"):  # the library itself asks, too
         refuse()
     return answers(*args, **kwargs)
 torch.cuda.mem_get_info = mem_get_info

@@ -29,9 +29,9 @@ from support import child
 from support.own_failures import consequences
 from torchspan import TorchspanInstrumentor, instrumentor
 from torchspan._server_span import ServerSpans
-from torchspan.adapters import export
 from torchspan.engine import RUNNING
 from torchspan.exceptions import ConfigurationError
+from torchspan.hooks.adapters import export
 from torchspan.words.settings import ARGUMENTS, SETTINGS, Settings
 from torchspan.words.settings.kinds import Choice
 
@@ -413,8 +413,8 @@ def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, mon
         monkeypatch.setitem(sys.modules, library, types.ModuleType(library))
     for library in (
         "torchspan.observers",
-        "torchspan._operators._block",
-        "torchspan.device._requests",
+        "torchspan.hooks.operators._block",
+        "torchspan.hooks.device._requests",
         "torch._dynamo",
         export.LIBRARY,
     ):  # another test's

@@ -9,10 +9,6 @@ import pytest
 
 from support.ports import make_ports
 from torchspan import phase
-from torchspan.adapters import Provenance
-from torchspan.adapters.log_lines import CLASSES_LIMIT, LoggerFollower
-from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.adapters.observed_functions import NAMES_LIMIT, POINTS_LIMIT, Observations
 from torchspan.base import reading
 from torchspan.base.by_identity import ByIdentity
 from torchspan.base.context import span_ends
@@ -22,8 +18,12 @@ from torchspan.base.scratch import Scratch
 from torchspan.engine import Engine, Observed, RateLimits
 from torchspan.engine.rate_limits import REMEMBERED
 from torchspan.engine.subscribers.callback_registry import WARNINGS_LIMIT, Registry, Sources
-from torchspan.probes import Call
-from torchspan.probes.describe import conversion, refusal
+from torchspan.hooks.adapters import Provenance
+from torchspan.hooks.adapters.log_lines import CLASSES_LIMIT, LoggerFollower
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
+from torchspan.hooks.adapters.observed_functions import NAMES_LIMIT, POINTS_LIMIT, Observations
+from torchspan.hooks.probes import Call
+from torchspan.hooks.probes.describe import conversion, refusal
 
 NUMBER = 100_000
 CLASSES = 2_000

@@ -205,7 +205,7 @@ def routes_never_fired(run, report=REPORT):
     import torch_tensorrt
 
     import routes
-    from torchspan import adapters
+    from torchspan.hooks import adapters
 
     fired = {row["name"]: set(row["hooks"]) for row in run["route"]}
     left_out = [route.name for route in routes.ROUTES if route.name not in fired]

@@ -12,7 +12,7 @@ import test_versions
 import versions_tested
 from generated_page import cell, write_or_check
 from tests_by_row import WITHOUT_TORCH
-from torchspan import probes
+from torchspan.hooks import probes
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "docs" / "reference" / "compatibility.md"

@@ -19,7 +19,7 @@ SOURCE = ROOT / "src" / "torchspan"
 
 LIMITS = {
     "lines of code": 35_570,
-    "files": 384,
+    "files": 387,
     "lines of the longest function": 60,
     "class names used twice": 0,
     "module names used twice": 0,
@@ -36,7 +36,7 @@ _NO_CODE = {
     tokenize.ENDMARKER,
 }
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_PARALLEL = {"adapters", "probes", "observers"}
+_PARALLEL = {"adapters", "probes", "observers", "hooks"}
 """Packages that have a module for each library by design."""
 
 

@@ -32,18 +32,18 @@ __all__ = [
 ]
 
 if _typing.TYPE_CHECKING:
-    from torchspan._operators._block import operators
-    from torchspan.batching import batch
-    from torchspan.device._requests import layers
+    from torchspan.hooks.batching import batch
+    from torchspan.hooks.device._requests import layers
+    from torchspan.hooks.operators._block import operators
     from torchspan.instrumentor import TorchspanInstrumentor, flush, instrument, uninstrument
 
 _LATER = {
     "TorchspanInstrumentor": "instrumentor",
-    "batch": "batching",
+    "batch": "hooks.batching",
     "flush": "instrumentor",
     "instrument": "instrumentor",
-    "layers": "device._requests",
-    "operators": "_operators._block",
+    "layers": "hooks.device._requests",
+    "operators": "hooks.operators._block",
     "uninstrument": "instrumentor",
 }
 

@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from torchspan import adapters, engine, writer
+from torchspan import engine, writer
 from torchspan._launched.process import RunProcess
 from torchspan._launched.run_report import RunCounts, RunReport
-from torchspan._operators import BLOCKS, OperatorRoots, OperatorsOfCompilations
-from torchspan.adapters import dynamo, export, observed_functions, tensorrt, torch_tensorrt
 from torchspan.base.boundaries import undo_all
 from torchspan.base.errors import PROCESS_GUARD
 from torchspan.base.logs import Log
-from torchspan.device import DeviceTimes, LayerTimes, set_thread_local_capture
 from torchspan.engine.dispatch import OPENING
 from torchspan.engine.subscribers.callback_registry import REGISTRY
 from torchspan.engine.subscribers.recording import BEGINNING, BEING_RECORDED, RECORDING
+from torchspan.hooks import adapters
+from torchspan.hooks.adapters import dynamo, export, observed_functions, tensorrt, torch_tensorrt
+from torchspan.hooks.device import DeviceTimes, LayerTimes, set_thread_local_capture
+from torchspan.hooks.operators import BLOCKS, OperatorRoots, OperatorsOfCompilations
 from torchspan.words import semconv
 from torchspan.words import settings as _settings
 from torchspan.words.environment_variables import TORCHSPAN_BUILD_PHASES
@@ -30,8 +31,8 @@ from torchspan.words.settings import Settings
 from torchspan.words.settings.kinds import FOLLOW_COMPILED, FOLLOW_NONE
 
 if TYPE_CHECKING:
-    from torchspan.adapters.machinery.wrap import Follow
-    from torchspan.adapters.module_inputs import ModuleInputs
+    from torchspan.hooks.adapters.machinery.wrap import Follow
+    from torchspan.hooks.adapters.module_inputs import ModuleInputs
 
 logger = Log("torchspan")
 
@@ -206,7 +207,7 @@ class Bridge:
         """Makes what follows the calls of modules; None if no module is to be followed."""
         if settings.inputs == FOLLOW_NONE:
             return None
-        from torchspan.adapters.module_inputs import ModuleInputs
+        from torchspan.hooks.adapters.module_inputs import ModuleInputs
 
         inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every, self._provenance.ids)
         for folder in settings.inputs.split(","):
@@ -291,7 +292,7 @@ def _asked_rules(settings: Settings) -> SamplingRules:
 
 def _load_native() -> object:
     """The library that records operators. Most programs never ask for it, so it is imported here."""
-    from torchspan import native
+    from torchspan.hooks import native
 
     return native.library()
 

@@ -71,8 +71,8 @@ OBSERVED = (
     "tensorrt",
     "tensorrt_rtx",
     "torchspan.observers",
-    "torchspan._operators._block",
-    "torchspan.device._requests",
+    "torchspan.hooks.operators._block",
+    "torchspan.hooks.device._requests",
 )
 """The libraries whose imports set the bridge to work, whichever comes first. Three of torchspan's own modules are among them:
 functions that a program observes, and operators in its blocks, are recorded whether or not it ever compiles, and a request for
@@ -588,12 +588,12 @@ def _carry(settings: Settings, provider: Any, origin: Origin, others: Callable[[
         origin: Who has enabled torchspan.
         others: Returns what exports the metrics and log records.
     """
-    from torchspan import propagation
+    from torchspan.hooks import propagation
 
     run = current_run()
 
     def exports() -> list[Callable[[], object]]:
-        from torchspan._launched import private_api as otel_private
+        from torchspan.hooks.propagation import private_api as otel_private
 
         flushes = (getattr(owner, "force_flush", None) for owner in (provider, otel_private.tracer_provider()))
         callables = [flush for flush in flushes if flush is not None]

@@ -9,7 +9,7 @@ import torch
 
 import torchspan
 from support.operators import BLOCK, recording, table
-from torchspan._operators import _block
+from torchspan.hooks.operators import _block
 
 pytestmark = pytest.mark.usefixtures("native_library")
 

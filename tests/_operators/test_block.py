@@ -394,7 +394,7 @@ def test_a_library_that_is_missing_is_one_line_in_the_log_and_the_result_is_the_
     def library():
         raise RuntimeError("there is none for this PyTorch")
 
-    monkeypatch.setattr("torchspan.native.library", library)
+    monkeypatch.setattr("torchspan.hooks.native.library", library)
     with recording() as trace:
         for _ in range(3):
             with torchspan.operators():

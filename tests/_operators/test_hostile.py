@@ -263,7 +263,7 @@ def test_a_library_that_raises_costs_the_recording_and_not_the_program(monkeypat
         def __getattr__(self, name):
             raise RuntimeError("broken")
 
-    monkeypatch.setattr("torchspan.native.library", Failing)
+    monkeypatch.setattr("torchspan.hooks.native.library", Failing)
     with recording() as trace:
         with torchspan.operators():
             assert torch.equal(ONES.relu(), ONES)

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, Sa
 import torchspan
 from support.operators import BLOCK, children, names, operators, recording, table
 from torchspan import instrumentor
-from torchspan._operators import OperatorRoots
+from torchspan.hooks.operators import OperatorRoots
 from torchspan.observers import observable
 
 ONES = torch.ones(4, 4)
@@ -65,7 +65,7 @@ def calls(monkeypatch, native_library):
 
     spied = {name: getattr(native_library, name) for name in dir(native_library) if not name.startswith("_")}
     spied |= {"begin": begin, "end": noting("end"), "finish": noting("finish")}
-    monkeypatch.setattr("torchspan.native.library", lambda: SimpleNamespace(**spied))
+    monkeypatch.setattr("torchspan.hooks.native.library", lambda: SimpleNamespace(**spied))
     return calls
 
 

@@ -13,10 +13,10 @@ import pytest
 from support.engines import Callback, extend
 from support.stacks import innermost_frame
 from torchspan import phase
-from torchspan.adapters.dynamo import compile_lock
-from torchspan.adapters.dynamo.compile_lock import Waits
 from torchspan.engine import Engine
-from torchspan.probes import Record, Target
+from torchspan.hooks.adapters.dynamo import compile_lock
+from torchspan.hooks.adapters.dynamo.compile_lock import Waits
+from torchspan.hooks.probes import Record, Target
 from torchspan.words import semconv
 
 LIMIT_S = 60

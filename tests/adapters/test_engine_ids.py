@@ -5,8 +5,8 @@ import gc
 
 import pytest
 
-from torchspan.adapters.machinery.provenance import EngineIds
-from torchspan.probes.describe.common import engine_id
+from torchspan.hooks.adapters.machinery.provenance import EngineIds
+from torchspan.hooks.probes.describe.common import engine_id
 
 
 class Running:

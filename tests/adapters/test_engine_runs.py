@@ -16,14 +16,14 @@ from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, set
 from support.engines import Callback, extend
 from support.ports import make_ports
 from torchspan import callbacks, phase
-from torchspan.adapters import Provenance
-from torchspan.adapters.engine_runs import EngineRuns, RunState, wrap_run
-from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.base.errors import UserCallback
 from torchspan.engine import Engine, Listener, RateLimits, RunSampling
 from torchspan.engine.subscribers.callback_registry import REGISTRY, Registry
 from torchspan.engine.subscribers.entry import Entry, RecordFunctionCallback
-from torchspan.probes import PROBES, Runs
+from torchspan.hooks.adapters import Provenance
+from torchspan.hooks.adapters.engine_runs import EngineRuns, RunState, wrap_run
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
+from torchspan.hooks.probes import PROBES, Runs
 from torchspan.words import semconv
 from torchspan.words.sampling.rules import SamplingRules
 from torchspan.writer import SpanParents
@@ -725,7 +725,7 @@ def test_another_engine_is_decided_about_while_the_context_is_counted(states, ex
 def test_counted_to_undecided_when_the_time_of_the_limit_is_over(states, tracer, monkeypatch):
     now, events = [100.0], []
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
-    monkeypatch.setattr("torchspan.adapters.engine_runs.perf_counter", lambda: now[0])
+    monkeypatch.setattr("torchspan.hooks.adapters.engine_runs.perf_counter", lambda: now[0])
     runs, trt_engine = states(), TrtEngine()
     extend(runs.engine, Callback("events", events.append, lambda _event, _: None))
     with tracer.start_as_current_span("request"):

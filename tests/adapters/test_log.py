@@ -8,14 +8,14 @@ import pytest
 
 from support.own_failures import consequences
 from torchspan import phase
-from torchspan.adapters import Provenance
-from torchspan.adapters.log_lines import LINES_LIMIT, tap_log
-from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine
-from torchspan.probes import Method
-from torchspan.probes.describe.build import LAST_ERROR, Line
+from torchspan.hooks.adapters import Provenance
+from torchspan.hooks.adapters.log_lines import LINES_LIMIT, tap_log
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
+from torchspan.hooks.probes import Method
+from torchspan.hooks.probes.describe.build import LAST_ERROR, Line
 
-READS = "torchspan.adapters.log_lines.tensorrt_line"
+READS = "torchspan.hooks.adapters.log_lines.tensorrt_line"
 
 
 @pytest.fixture(autouse=True)

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from torchspan.adapters import log_lines
-from torchspan.adapters.log_lines import LoggerFollower
-from torchspan.adapters.machinery.provenance import Provenance
-from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.base.patching import Patches
 from torchspan.engine import Engine
+from torchspan.hooks.adapters import log_lines
+from torchspan.hooks.adapters.log_lines import LoggerFollower
+from torchspan.hooks.adapters.machinery.provenance import Provenance
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
 
 
 class InC:

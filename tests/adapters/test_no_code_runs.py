@@ -10,22 +10,22 @@ from support.engines import Callback, extend
 from support.hostile import RAN, exits, hostile_class, hostiles, made
 from support.ports import make_ports
 from torchspan import phase
-from torchspan.adapters import Provenance, dynamo
-from torchspan.adapters.dynamo.frames import Frames
-from torchspan.adapters.dynamo.workers import Workers
-from torchspan.adapters.engine_runs import wrap_run
-from torchspan.adapters.log_lines import LoggerFollower, tap_log
-from torchspan.adapters.machinery.apply import Wrappers
-from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.adapters.observed_functions import Observations
-from torchspan.adapters.tensorrt import ContextCreation
-from torchspan.adapters.tensorrt.build import Builds, Parses, tap_parser
-from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
-from torchspan.adapters.torch_tensorrt.recompiling import tap_engine, wrap_recompilation
 from torchspan.base.patching import Patches
 from torchspan.engine import Engine, Observed
 from torchspan.engine.subscribers.callback_registry import Registry
-from torchspan.probes import PROBES, Lock, Record, Runs, Tap
+from torchspan.hooks.adapters import Provenance, dynamo
+from torchspan.hooks.adapters.dynamo.frames import Frames
+from torchspan.hooks.adapters.dynamo.workers import Workers
+from torchspan.hooks.adapters.engine_runs import wrap_run
+from torchspan.hooks.adapters.log_lines import LoggerFollower, tap_log
+from torchspan.hooks.adapters.machinery.apply import Wrappers
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
+from torchspan.hooks.adapters.observed_functions import Observations
+from torchspan.hooks.adapters.tensorrt import ContextCreation
+from torchspan.hooks.adapters.tensorrt.build import Builds, Parses, tap_parser
+from torchspan.hooks.adapters.torch_tensorrt.passes import wrap_pass_manager
+from torchspan.hooks.adapters.torch_tensorrt.recompiling import tap_engine, wrap_recompilation
+from torchspan.hooks.probes import PROBES, Lock, Record, Runs, Tap
 
 ROWS = [each for each in PROBES if not isinstance(each.target, Lock)]
 """What is called; a lock is handed nothing."""

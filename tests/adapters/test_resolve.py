@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from torchspan.adapters.machinery.resolve import resolve
-from torchspan.probes import PROBES, CustomOperator
+from torchspan.hooks.adapters.machinery.resolve import resolve
+from torchspan.hooks.probes import PROBES, CustomOperator
 
 (OPERATOR,) = [probe for probe in PROBES if isinstance(probe.target, CustomOperator)]
 

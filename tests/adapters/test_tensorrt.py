@@ -8,8 +8,8 @@ import pytest
 
 from support.engines import Callback, extend
 from support.ports import make_ports
-from torchspan.adapters import Provenance, tensorrt
 from torchspan.engine import Engine
+from torchspan.hooks.adapters import Provenance, tensorrt
 from torchspan.phase import BUILD_ENGINE
 
 

@@ -9,10 +9,10 @@ import pytest
 from support.engines import Callback, extend
 from support.own_failures import consequences
 from torchspan import phase
-from torchspan.adapters.machinery.provenance import Provenance
-from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine
-from torchspan.probes import RAISED, Annotate, Call, Function, Method, Record, Shares, Step, Tally
+from torchspan.hooks.adapters.machinery.provenance import Provenance
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
+from torchspan.hooks.probes import RAISED, Annotate, Call, Function, Method, Record, Shares, Step, Tally
 from torchspan.words import semconv
 
 F = Function("x:f")

@@ -5,7 +5,7 @@ import pytest
 
 from support.recording import Recording
 from torchspan import answers
-from torchspan.probes.describe import recompiles
+from torchspan.hooks.probes.describe import recompiles
 from torchspan.words import semconv as s
 
 FORWARD = {s.CODE_FUNCTION: "forward", s.COMPILE_ID: "0/0", s.FRAME_OUTCOME: "compiled"}

@@ -68,10 +68,10 @@ def slow_file(name, original=os.memfd_create):
 
 
 CASES = {
-    "program": ("torchspan.propagation._environment", start_a_program),
-    "program below run": ("torchspan.propagation._environment", start_a_program),
+    "program": ("torchspan.hooks.propagation._environment", start_a_program),
+    "program below run": ("torchspan.hooks.propagation._environment", start_a_program),
     "callback": ("torchspan.base.source_places", fail_in_a_callback),
-    "batch": ("torchspan.batching", batch),
+    "batch": ("torchspan.hooks.batching", batch),
     "batch's engine": ("torchspan.engine", batch),
     "process": ("", start_a_process),
 }

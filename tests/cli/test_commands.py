@@ -7,11 +7,11 @@ import pytest
 
 import torchspan
 from torchspan import cli
-from torchspan.adapters import ResolvedProbe
 from torchspan.cli import probes
 from torchspan.cli.probes import summary, table
+from torchspan.hooks.adapters import ResolvedProbe
+from torchspan.hooks.probes import Function, Probe, Record, Step
 from torchspan.phase import COMPILE
-from torchspan.probes import Function, Probe, Record, Step
 
 
 def test_importing_the_command_line_imports_nothing_that_is_observed_and_no_sdk():

@@ -12,13 +12,13 @@ from support.engines import Callback, extend
 from support.ports import make_ports
 from support.real_device import RealDevice
 from torchspan import phase
-from torchspan.adapters import Provenance
-from torchspan.adapters.engine_runs import wrap_run
-from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.device import DeviceTimes, _driver
 from torchspan.engine import Engine, RateLimits, RunSampling
 from torchspan.engine.subscribers.callback_registry import Registry
-from torchspan.probes import PROBES, Runs
+from torchspan.hooks.adapters import Provenance
+from torchspan.hooks.adapters.engine_runs import wrap_run
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
+from torchspan.hooks.device import DeviceTimes, _driver
+from torchspan.hooks.probes import PROBES, Runs
 from torchspan.testing import is_without_gpu
 from torchspan.writer import SpanParents
 

@@ -11,8 +11,8 @@ import torch
 from support.asynchronous_device import ILLEGAL_ADDRESS
 from support.forked import in_forked_child
 from torchspan.base.boundaries import Failures
-from torchspan.device import _cuda_events, _driver
-from torchspan.device._cuda_events import PAIRS
+from torchspan.hooks.device import _cuda_events, _driver
+from torchspan.hooks.device._cuda_events import PAIRS
 from torchspan.words import semconv
 
 DURATION, MISSING = semconv.EXECUTE_GPU_DURATION, semconv.GPU_TIME_MISSING

@@ -5,7 +5,7 @@ import ctypes
 
 import pytest
 
-from torchspan.device import _driver
+from torchspan.hooks.device import _driver
 
 
 class StandInDriver:

@@ -17,7 +17,7 @@ import torch
 from opentelemetry import trace
 from pytest import MonkeyPatch
 from support.asynchronous_device import AsynchronousDevice
-from torchspan.device import _driver
+from torchspan.hooks.device import _driver
 
 gpu = AsynchronousDevice(real_time=True)
 seconds = None

@@ -100,4 +100,4 @@ def test_without_the_setting_no_cuda_event_is_recorded(compiled, gpu, instrument
     with torch.no_grad(), tracer.start_as_current_span("request"):
         net(x)
     assert len(spans(exporter, EXECUTE, 2)) == 2
-    assert {call.name for call in gpu.calls[before:] if call.module.startswith("torchspan.device")} == set()
+    assert {call.name for call in gpu.calls[before:] if call.module.startswith("torchspan.hooks.device")} == set()

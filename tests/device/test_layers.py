@@ -14,14 +14,14 @@ from support.forked import in_forked_child
 from support.layered_context import LIBRARY, LayeredContext, Profiler
 from support.ports import make_ports
 from torchspan import phase
-from torchspan.adapters import Provenance
-from torchspan.adapters.engine_runs import wrap_run
-from torchspan.adapters.machinery.wrap import WrapperFactory
-from torchspan.device import LayerTimes
-from torchspan.device._layers import _REQUESTS
 from torchspan.engine import RUNNING, Engine, ObservedRun, RateLimits, RunSampling
 from torchspan.engine.subscribers.callback_registry import Registry
-from torchspan.probes import PROBES, Runs
+from torchspan.hooks.adapters import Provenance
+from torchspan.hooks.adapters.engine_runs import wrap_run
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
+from torchspan.hooks.device import LayerTimes
+from torchspan.hooks.device._layers import _REQUESTS
+from torchspan.hooks.probes import PROBES, Runs
 from torchspan.words.sampling.rules import SamplingRules
 from torchspan.writer import SpanParents
 

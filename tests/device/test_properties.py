@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.asynchronous_device import ILLEGAL_ADDRESS
-from torchspan.device._cuda_events import PAIRS
+from torchspan.hooks.device._cuda_events import PAIRS
 from torchspan.words import semconv
 
 FACTS = {semconv.EXECUTE_GPU_DURATION, semconv.GPU_TIME_MISSING}

@@ -8,7 +8,7 @@ import test_versions
 import versions_tested
 from generate_compatibility_page import table
 from support.pages import ROOT
-from torchspan import probes
+from torchspan.hooks import probes
 
 PAGE = (ROOT / "docs" / "reference" / "compatibility.md").read_text(encoding="utf-8")
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import pytest
 
 from support import pages
 from support.pages import ROOT
-from torchspan import probes
+from torchspan.hooks import probes
 from torchspan.words import phase
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

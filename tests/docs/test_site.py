@@ -26,15 +26,15 @@ ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "docs" / "reference" / "api"
 DIRECTIVE = re.compile(r"^::: (\S+)$", re.MULTILINE)
 INTERNAL = {
-    "torchspan.adapters",
-    "torchspan.batching",  # `torchspan.batch`
+    "torchspan.hooks.adapters",
+    "torchspan.hooks.batching",  # `torchspan.batch`
     "torchspan.cli",  # docs/reference/cli.md
-    "torchspan.device",  # `torchspan.layers`
+    "torchspan.hooks.device",  # `torchspan.layers`
     "torchspan.engine",
     "torchspan.instrumentor",  # `torchspan.instrument`
     "torchspan.native",  # `python -m torchspan.native`
-    "torchspan.probes",
-    "torchspan.propagation",
+    "torchspan.hooks.probes",
+    "torchspan.hooks.propagation",
     "torchspan.words.redaction",
     "torchspan.words.semconv",  # docs/reference/semantic-conventions.md
     "torchspan.engine.subscribers",

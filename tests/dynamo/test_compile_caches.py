@@ -12,8 +12,8 @@ from torch._inductor.utils import fresh_cache
 
 from support import compiled
 from torchspan.base.files import user_folder
-from torchspan.probes.describe import compile_caches
-from torchspan.probes.describe.compile_caches import CACHES, key_parts
+from torchspan.hooks.probes.describe import compile_caches
+from torchspan.hooks.probes.describe.compile_caches import CACHES, key_parts
 
 ONES = torch.ones(3, 3)
 AOTAUTOGRAD, INDUCTOR = "torch.compile.aotautograd_cache", "torch.compile.inductor_cache"
@@ -228,7 +228,7 @@ def test_where_no_folder_can_be_made_the_key_is_one_of_the_process(tmp_path, mon
 
 
 def test_a_digest_depends_on_the_users_key(tmp_path, monkeypatch):
-    from torchspan.adapters.dynamo.frames import keyed_digest
+    from torchspan.hooks.adapters.dynamo.frames import keyed_digest
 
     made = []
     for name in ("one", "another"):

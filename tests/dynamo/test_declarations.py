@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch._dynamo.decorators import leaf_function
 
-from torchspan.probes.describe import declarations
-from torchspan.probes.describe.declarations import Declaration
+from torchspan.hooks.probes.describe import declarations
+from torchspan.hooks.probes.describe.declarations import Declaration
 
 pytestmark = pytest.mark.slow
 

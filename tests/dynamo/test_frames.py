@@ -18,7 +18,7 @@ from dynamo.expected import COMPILED, P, frame, graph
 from support import compiled
 from support.tree import assert_times_nest, assert_trees, outline, without_clocks
 from torchspan import observers
-from torchspan.adapters import dynamo as adapter
+from torchspan.hooks.adapters import dynamo as adapter
 
 ONES = torch.ones(3, 3)
 

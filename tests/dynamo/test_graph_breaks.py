@@ -6,8 +6,8 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 
 from support import compiled
-from torchspan.probes.describe import frames as graph_breaks
-from torchspan.probes.describe import recompiles
+from torchspan.hooks.probes.describe import frames as graph_breaks
+from torchspan.hooks.probes.describe import recompiles
 from torchspan.words.semconv.torch import RECOMPILE_REASON
 
 ONES = torch.ones(3, 3)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from support import breaking
-from torchspan.adapters.dynamo import stance
+from torchspan.hooks.adapters.dynamo import stance
 from torchspan.testing import capture
 
 ONES = torch.ones(3)

@@ -19,7 +19,7 @@ from dynamo.expected import P, frame, graph
 from support import compiled
 from support.stacks import innermost_frame
 from support.tree import S, assert_times_nest, assert_trees, outline, without_clocks
-from torchspan.adapters.dynamo import compile_lock
+from torchspan.hooks.adapters.dynamo import compile_lock
 from torchspan.sdk import TorchspanIdGenerator
 
 pytestmark = pytest.mark.slow

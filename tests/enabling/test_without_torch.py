@@ -95,8 +95,8 @@ def test_it_loads_no_more_of_torchspan_than_what_waits(found):
         "torchspan.environment_variables",
         "torchspan.exceptions",
         "torchspan.instrumentor",
-        "torchspan.propagation",
-        "torchspan.propagation._context",
+        "torchspan.hooks.propagation",
+        "torchspan.hooks.propagation._context",
     ]
 
 

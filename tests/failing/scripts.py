@@ -24,11 +24,11 @@ import torchspan
 import torchspan.testing
 from support.hooked import Hooked, described, recorded
 from support.ports import make_ports
-from torchspan.adapters.engine_runs import wrap_run
 from torchspan.callbacks import RecordFunctionCallback, record_function
+from torchspan.hooks.adapters.engine_runs import wrap_run
+from torchspan.hooks.probes import Annotate, Function, Step, Tally
+from torchspan.hooks.probes.torch_tensorrt.runtime import PROBES as RUNTIME
 from torchspan.observers import observable
-from torchspan.probes import Annotate, Function, Step, Tally
-from torchspan.probes.torch_tensorrt.runtime import PROBES as RUNTIME
 from torchspan.sdk import (
     FileSpanExporter,
     OperatorSpanProcessor,

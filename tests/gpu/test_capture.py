@@ -9,7 +9,7 @@ import torch
 import torch_tensorrt
 
 from support import gpu_runs
-from torchspan import device
+from torchspan.hooks import device
 from torchspan.words import semconv
 
 pytestmark = gpu_runs.MARKS

@@ -467,7 +467,7 @@ def test_a_span_of_a_test_that_replaces_the_clock_has_the_true_time(program):
 def test_an_exception_in_a_block_of_a_span_is_recorded_as_with_a_provider_of_the_programs():
     from opentelemetry.sdk.trace import TracerProvider
 
-    from torchspan._launched.own_spans import OwnSpan
+    from torchspan.hooks.propagation.own_spans import OwnSpan
 
     span = TracerProvider(shutdown_on_exit=False).get_tracer("program").start_span("work")
     with pytest.raises(ValueError, match="no"), OwnSpan(span) as entered:

@@ -65,7 +65,7 @@ def program():
     import torch._inductor.async_compile
     import torch_tensorrt
 
-    from torchspan import adapters
+    from torchspan.hooks import adapters
 
     networks = []
     create_network = trt.Builder.create_network

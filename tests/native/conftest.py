@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from torchspan.native import _manifest
+from torchspan.hooks.native import _manifest
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ import pytest
 
 import torchspan
 from support.child import UNMEASURED
-from torchspan import native
-from torchspan.native import __main__ as command
-from torchspan.native import _build, _load, _manifest
+from torchspan.hooks import native
+from torchspan.hooks.native import __main__ as command
+from torchspan.hooks.native import _build, _load, _manifest
 
 REMEDY = (
     "install g++ 11 or clang++ 14, or a later version, and Python's headers, and run python -m torchspan.native build"

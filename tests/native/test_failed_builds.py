@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from torchspan.native import UnavailableError, _build, _load, _manifest
+from torchspan.hooks.native import UnavailableError, _build, _load, _manifest
 
 INSTALL = (
     "install g++ 11 or clang++ 14, or a later version, and Python's headers, and run python -m torchspan.native build"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from support.child import run
-from torchspan import native
-from torchspan.native import _load, _manifest, _wheel
+from torchspan.hooks import native
+from torchspan.hooks.native import _load, _manifest, _wheel
 
 COMMAND = "python -m torchspan.native build"
 
@@ -46,9 +46,9 @@ def test_importing_the_package_imports_neither_torch_nor_what_starts_a_compiler(
         import sys
 
         before = set(sys.modules)
-        import torchspan.native  # noqa: F401
+        import torchspan.hooks.native  # noqa: F401
 
-        return sorted({"torch", "subprocess", "torchspan.native._build"} & (set(sys.modules) - before))
+        return sorted({"torch", "subprocess", "torchspan.hooks.native._build"} & (set(sys.modules) - before))
 
     assert run(program, folder=tmp_path).value == []
 
@@ -59,7 +59,7 @@ def program():
     import shutil
 
     from support.forked import in_forked_child
-    from torchspan import native
+    from torchspan.hooks import native
 
     library = native.library()
     folder = pathlib.Path(library.__file__).parent

@@ -18,7 +18,7 @@ THREADS, MEMORY = "-fsanitize=thread", "-fsanitize=address,undefined"
 def program(cxx, tmp_path_factory):
     """Runs `recording_program` under a sanitizer, which finds nothing. Returns what it printed."""
     folder, source = tmp_path_factory.mktemp("recording"), Path(__file__).with_name("recording_program.cpp")
-    flags = ("-std=c++20", "-O1", "-g", "-pthread", f"-I{Path(torchspan.__file__).parent / 'native'}")
+    flags = ("-std=c++20", "-O1", "-g", "-pthread", f"-I{Path(torchspan.__file__).parent / 'hooks' / 'native'}")
     (folder / "empty.cpp").write_text("int main() {}\n", encoding="utf-8")
 
     def compiled(sanitizer, path):

@@ -6,9 +6,9 @@ import pytest
 from torchspan import callbacks, observers
 from torchspan.engine.subscribers.callback_registry import REGISTRY
 from torchspan.engine.subscribers.recording import RECORDING
+from torchspan.hooks.observers._observable import ObservableSite
+from torchspan.hooks.observers._official import OFFICIAL
 from torchspan.observers import Observer
-from torchspan.observers._observable import ObservableSite
-from torchspan.observers._official import OFFICIAL
 
 
 def registered():

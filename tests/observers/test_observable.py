@@ -13,8 +13,8 @@ import pytest
 
 from torchspan import observers
 from torchspan.callbacks import DisableRecordFunctionGuard, RecordFunctionCallback, add_global_callback
+from torchspan.hooks.observers._observable import ObservableSite
 from torchspan.observers import CallableObservers, ObserveContext, Observer, observable
-from torchspan.observers._observable import ObservableSite
 
 
 @observable()

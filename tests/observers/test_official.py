@@ -5,7 +5,7 @@ import keyword
 import operator
 
 from torchspan import observers, phase
-from torchspan.observers._official import OFFICIAL
+from torchspan.hooks.observers._official import OFFICIAL
 
 
 def name_below_its_library(of_phase):

@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from support.tree import named
 from torchspan import phase
-from torchspan.adapters import observed_functions
 from torchspan.engine import RUNNING, rate_limits
+from torchspan.hooks.adapters import observed_functions
 from torchspan.observers import Observer, observable
 
 pytestmark = pytest.mark.slow

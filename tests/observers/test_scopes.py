@@ -16,8 +16,8 @@ import pytest
 from support import child
 from torchspan import observers
 from torchspan.engine.subscribers.callback_registry import REGISTRY
+from torchspan.hooks.observers._added import _HERE
 from torchspan.observers import Observer
-from torchspan.observers._added import _HERE
 
 
 def in_thread(function):

@@ -21,8 +21,8 @@ from support import models
 from support.gpu import ON_GPU
 from support.tree import named
 from testing.models import assert_close
-from torchspan.probes import Call
-from torchspan.probes.describe import cache_neighbors
+from torchspan.hooks.probes import Call
+from torchspan.hooks.probes.describe import cache_neighbors
 
 INPUT = torch.ones(2, 16)
 CACHED = {"cache_built_engines": True, "reuse_cached_engines": True, "immutable_weights": False}

@@ -11,7 +11,7 @@ from pipeline.expected import VERSION
 from support import models
 from support import recorded as work
 from support.tree import named
-from torchspan.probes.describe.common import engine_id
+from torchspan.hooks.probes.describe.common import engine_id
 
 pytestmark = pytest.mark.slow
 

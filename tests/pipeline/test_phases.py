@@ -15,7 +15,7 @@ from support import recorded as work
 from support.own_failures import consequences
 from support.tree import named, trees
 from testing.models import assert_close
-from torchspan.adapters.tensorrt import build as _phases
+from torchspan.hooks.adapters.tensorrt import build as _phases
 
 INPUT = torch.ones(2, 16)
 

@@ -7,7 +7,7 @@ import torch_tensorrt
 
 from support import models
 from support.tree import trees
-from torchspan import adapters
+from torchspan.hooks import adapters
 
 
 @pytest.mark.parametrize("resolved", adapters.resolve_probes(), ids=lambda each: each.probe.target)

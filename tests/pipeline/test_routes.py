@@ -11,9 +11,10 @@ from pipeline.expected import VERSION
 from support import run_log
 from support.fired import Fired
 from support.tree import assert_times_nest, outline
-from torchspan import adapters, observers
+from torchspan import observers
+from torchspan.hooks import adapters
+from torchspan.hooks.probes import PROBES
 from torchspan.phase import PHASES
-from torchspan.probes import PROBES
 
 pytestmark = pytest.mark.slow
 

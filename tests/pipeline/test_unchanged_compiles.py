@@ -12,7 +12,7 @@ from torch._dynamo import callback, convert_frame
 from support import compiled, models
 from support.garbage import not_collected
 from support.tree import named, outline
-from torchspan.adapters.dynamo.frames import Frames
+from torchspan.hooks.adapters.dynamo.frames import Frames
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from support.hostile import RAN, exits, hostile_class
-from torchspan.probes import PROBES, Call
-from torchspan.probes.describe import common, compilation, dynamic_shapes
+from torchspan.hooks.probes import PROBES, Call
+from torchspan.hooks.probes.describe import common, compilation, dynamic_shapes
 
 
 @pytest.fixture(autouse=True)

@@ -36,7 +36,7 @@ def program():
     instrumentor = instrument()
     import tensorrt_rtx as trt
 
-    from torchspan import adapters
+    from torchspan.hooks import adapters
 
     trt_logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
     builder = trt.Builder(trt_logger)

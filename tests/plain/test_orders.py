@@ -61,7 +61,7 @@ def program():
     instrumentor.uninstrument()
     after = bound(trt)
     results["left behind"] = [
-        str(key) for key, value in after.items() if module_of(value).startswith("torchspan.adapters")
+        str(key) for key, value in after.items() if module_of(value).startswith("torchspan.hooks.adapters")
     ]
     results["not the same"] = [str(key) for key in before if before[key] is not after[key]]
     spans = len(exporter.get_finished_spans())

@@ -19,8 +19,8 @@ from support.engines import extend
 from support.tree import without_clocks
 from torchspan import phase
 from torchspan.engine import Engine, Occurrence
-from torchspan.probes import Call, signature_of
-from torchspan.probes.describe import declarations, frames
+from torchspan.hooks.probes import Call, signature_of
+from torchspan.hooks.probes.describe import declarations, frames
 from torchspan.words import semconv
 from torchspan.words.redaction import messages
 from torchspan.words.redaction.code_texts import texts_of

@@ -4,8 +4,8 @@
 import pytest
 
 from support import models
-from torchspan.probes import Call
-from torchspan.probes.describe import cache_neighbors
+from torchspan.hooks.probes import Call
+from torchspan.hooks.probes.describe import cache_neighbors
 
 torch = pytest.importorskip("torch")
 torch_tensorrt = pytest.importorskip("torch_tensorrt")

@@ -7,8 +7,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from torchspan.base.scratch import Scratch
-from torchspan.probes import Call
-from torchspan.probes.describe import (
+from torchspan.hooks.probes import Call
+from torchspan.hooks.probes.describe import (
     artifacts,
     build,
     cache,
@@ -19,7 +19,7 @@ from torchspan.probes.describe import (
     export_failure,
     place,
 )
-from torchspan.probes.describe.common import engine_id, without_none
+from torchspan.hooks.probes.describe.common import engine_id, without_none
 
 torch = pytest.importorskip("torch")
 ConstraintViolationError = pytest.importorskip("torch.fx.experimental.symbolic_shapes").ConstraintViolationError

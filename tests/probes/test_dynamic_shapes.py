@@ -3,8 +3,8 @@
 
 import pytest
 
-from torchspan.probes import Call
-from torchspan.probes.describe import dynamic_shapes
+from torchspan.hooks.probes import Call
+from torchspan.hooks.probes.describe import dynamic_shapes
 
 
 class Model:

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from torchspan.base.scratch import Scratch
-from torchspan.probes import Call
-from torchspan.probes.describe import artifacts, build, cache, cache_neighbors, compilation, conversion
+from torchspan.hooks.probes import Call
+from torchspan.hooks.probes.describe import artifacts, build, cache, cache_neighbors, compilation, conversion
 from torchspan.words import semconv
 
 torch = pytest.importorskip("torch")

@@ -8,9 +8,9 @@ import pytest
 
 import torchspan.callbacks
 from torchspan.base.scratch import Scratch
-from torchspan.probes import Call, signature_of
-from torchspan.probes.describe import failure, place
-from torchspan.probes.describe.common import without_none
+from torchspan.hooks.probes import Call, signature_of
+from torchspan.hooks.probes.describe import failure, place
+from torchspan.hooks.probes.describe.common import without_none
 
 FOLDER = torchspan.__path__[0]
 

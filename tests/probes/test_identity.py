@@ -5,8 +5,8 @@ import array
 
 import pytest
 
-from torchspan.probes.describe import common as identity
-from torchspan.probes.describe.common import engine_id
+from torchspan.hooks.probes.describe import common as identity
+from torchspan.hooks.probes.describe.common import engine_id
 
 LARGE = bytes(range(256)) * 8192
 """2 MiB: read in blocks."""

@@ -3,7 +3,7 @@
 
 import pytest
 
-from torchspan.probes.describe.build import OUT_OF_MEMORY, is_out_of_memory, skipped_tactic, tensorrt_line
+from torchspan.hooks.probes.describe.build import OUT_OF_MEMORY, is_out_of_memory, skipped_tactic, tensorrt_line
 
 
 class Severity:

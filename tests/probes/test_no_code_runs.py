@@ -16,8 +16,8 @@ import pytest
 
 from support.hostile import RAN, hostiles
 from torchspan.base.scratch import Scratch
-from torchspan.probes import PROBES, Call
-from torchspan.probes import describe as package
+from torchspan.hooks.probes import PROBES, Call
+from torchspan.hooks.probes import describe as package
 
 MODULES = [
     importlib.import_module(each.name) for each in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from torchspan.probes import (
+from torchspan.hooks.probes import (
     PROBES,
     SUPPORTED,
     Annotate,

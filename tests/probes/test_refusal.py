@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from torchspan.base.scratch import Scratch
-from torchspan.probes.describe import refusal
+from torchspan.hooks.probes.describe import refusal
 
 
 class SymInt:

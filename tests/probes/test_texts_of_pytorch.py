@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from torchspan.probes.describe import common, declarations, dynamic_shapes, fallback, frames, place, recompiles
-from torchspan.probes.describe.declarations import Declaration
+from torchspan.hooks.probes.describe import common, declarations, dynamic_shapes, fallback, frames, place, recompiles
+from torchspan.hooks.probes.describe.declarations import Declaration
 from torchspan.words import semconv
 
 torch = pytest.importorskip("torch")

@@ -13,7 +13,7 @@ from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from torchspan.propagation import _carrier
+from torchspan.hooks.propagation import _carrier
 
 SHOW = [sys.executable, "-S", "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
 

@@ -16,7 +16,7 @@ from opentelemetry import baggage, context, trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
 
 from support.work import span_id, trace_id
-from torchspan.propagation import _environment
+from torchspan.hooks.propagation import _environment
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,8 @@ from support.receiver import Receiver
 from support.work import span_id
 from torchspan import TorchspanInstrumentor
 from torchspan.base.context.span_ends import SpanEnds
-from torchspan.propagation import _processes
-from torchspan.propagation._processes import Liveness, LivenessTable
+from torchspan.hooks.propagation import _processes
+from torchspan.hooks.propagation._processes import Liveness, LivenessTable
 
 FORK = multiprocessing.get_context("fork")
 

@@ -14,7 +14,7 @@ import pytest
 from support import work
 from support.forked import in_forked_child
 from support.receiver import Receiver
-from torchspan.propagation._processes import PATIENCE
+from torchspan.hooks.propagation._processes import PATIENCE
 
 PROGRAM = Path(__file__).parent / "program.py"
 

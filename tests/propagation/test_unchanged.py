@@ -25,7 +25,7 @@ from support.own_failures import consequences
 from support.work import span_id
 from torchspan.base.context import threads
 from torchspan.base.patching import Patches
-from torchspan.propagation import _carrier
+from torchspan.hooks.propagation import _carrier
 
 pytestmark = pytest.mark.slow
 

@@ -420,7 +420,7 @@ def test_what_is_not_a_shape_is_a_question_mark(text):
 def test_every_data_type_of_pytorch_and_tensorrt_is_known():
     import tensorrt_rtx
 
-    from torchspan.probes.describe.common import tensorrt_dtype
+    from torchspan.hooks.probes.describe.common import tensorrt_dtype
 
     names = {str(each).removeprefix("torch.") for each in vars(torch).values() if isinstance(each, torch.dtype)}
     names |= {tensorrt_dtype(each) for each in tensorrt_rtx.DataType.__members__.values()}

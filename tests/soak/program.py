@@ -34,9 +34,9 @@ from support.hooked import Hooked, recorded  # noqa: E402
 from support.patched import bound_names  # noqa: E402
 from support.ports import make_ports  # noqa: E402
 from torchspan import phase  # noqa: E402
-from torchspan.adapters.engine_runs import wrap_run  # noqa: E402
+from torchspan.hooks.adapters.engine_runs import wrap_run  # noqa: E402
+from torchspan.hooks.probes.torch_tensorrt.runtime import PROBES as RUNTIME  # noqa: E402
 from torchspan.observers import observable  # noqa: E402
-from torchspan.probes.torch_tensorrt.runtime import PROBES as RUNTIME  # noqa: E402
 
 OPERATOR = next(probe for probe in RUNTIME if probe.target.endswith("execute_engine"))
 OPTIONS = {"min_block_size": 1, "immutable_weights": False, "truncate_double": True}

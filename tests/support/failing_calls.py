@@ -20,8 +20,8 @@ NAME = "__torchspan_call__"
 
 SWALLOWED = {
     "base.forks": ("_before", "_in_child", "Actions.run", "Actions.add.<lambda>"),
-    "adapters.log_lines": ("tap_log.observed_log",),
-    "adapters.tensorrt.build": (
+    "hooks.adapters.log_lines": ("tap_log.observed_log",),
+    "hooks.adapters.tensorrt.build": (
         "monitor_for.ProgressMonitor.__init__", "monitor_for.ProgressMonitor.phase_start",
         "monitor_for.ProgressMonitor.step_complete", "monitor_for.ProgressMonitor.phase_finish",
     ),
@@ -40,22 +40,22 @@ ABOVE_THE_GUARDS = SWALLOWED | {
     "base.context.threads": (
         "_starting.start", "_begin", "_submitting.submit", "_making.make", "within",
     ),
-    "_operators._block": (
+    "hooks.operators._block": (
         "operators.__init__", "operators.__enter__", "operators.__exit__", "operators.__call__", "operators.__call__.recorded",
         "_suspended_kind",
     ),
-    "adapters.dynamo.compile_lock": (
+    "hooks.adapters.dynamo.compile_lock": (
         "_FollowedLock.__enter__", "_FollowedLock._take", "_FollowedLock._give_back", "_FollowedLock._wait", "_FollowedLock._guarded",
         "_Wait.__init__",
     ),
-    "adapters.dynamo": ("_reporting.reported", "_returning.compiling"),
-    "adapters.dynamo.workers": ("Workers.thread.submit",),
-    "adapters.torch_tensorrt.passes": ("wrap_pass_manager.observed_passes",),
-    "adapters.torch_tensorrt.observers": ("tap_observe.observed_observe",),
-    "adapters.dynamo.frames": ("Frames.__init__.<lambda>",),
-    "adapters.machinery.around": ("around.observed",),
-    "adapters.machinery.wrap": ("RecordedCalls.bare.observed_event",),
-    "adapters.engine_runs": (
+    "hooks.adapters.dynamo": ("_reporting.reported", "_returning.compiling"),
+    "hooks.adapters.dynamo.workers": ("Workers.thread.submit",),
+    "hooks.adapters.torch_tensorrt.passes": ("wrap_pass_manager.observed_passes",),
+    "hooks.adapters.torch_tensorrt.observers": ("tap_observe.observed_observe",),
+    "hooks.adapters.dynamo.frames": ("Frames.__init__.<lambda>",),
+    "hooks.adapters.machinery.around": ("around.observed",),
+    "hooks.adapters.machinery.wrap": ("RecordedCalls.bare.observed_event",),
+    "hooks.adapters.engine_runs": (
         "EngineRuns._of_function.observed_run", "EngineRuns._of_module.observed_forward",
         "EngineRuns.decide", "EngineRuns._timing.timed", "EngineRuns._counting.counted", "EngineRuns._holding.hold",
     ),
@@ -71,7 +71,7 @@ ABOVE_THE_GUARDS = SWALLOWED | {
         "instrument", "uninstrument", "flush",
     ),
     "engine.subscribers.record_function": ("RecordFunction.__del__",),
-    "batching": ("batch.__init__", "_checked", "batch.__enter__", "batch.__exit__"),
+    "hooks.batching": ("batch.__init__", "_checked", "batch.__enter__", "batch.__exit__"),
     "engine.subscribers.function_wrappers": (
         "_before.recorded", "_of_function.recorded", "_of_function.observe", "_of_coroutine.recorded", "_of_generator.recorded",
         "_of_async_generator.recorded", "_begun", "_InBody.__init__", "_InBody.__enter__", "_InBody.__exit__",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which probes fire: recorded in the wrappers themselves."""
 
-from torchspan.adapters import export, tensorrt, torch_tensorrt
+from torchspan.hooks.adapters import export, tensorrt, torch_tensorrt
 
 
 class Fired:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions in place of a library's, which the running engine of torchspan observes as it observes those of a library."""
 
-from torchspan.adapters.machinery.provenance import Provenance
-from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import RUNNING
-from torchspan.probes import Function, Record
+from torchspan.hooks.adapters.machinery.provenance import Provenance
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
+from torchspan.hooks.probes import Function, Record
 
 
 class Hooked:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What adapters need of the rest of torchspan, as the bridge makes it, without a redactor and a current span."""
 
-from torchspan.adapters import Ports
 from torchspan.engine import LimitedCalls, RateLimits, RunSampling
+from torchspan.hooks.adapters import Ports
 from torchspan.writer import SpanParents
 
 

@@ -5,12 +5,12 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from support.ports import make_ports
 from torchspan import phase
-from torchspan.adapters import Provenance
-from torchspan.adapters.engine_runs import wrap_run
-from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine, RateLimits, RunSampling
 from torchspan.engine.subscribers.callback_registry import Registry
-from torchspan.probes import PROBES, Runs
+from torchspan.hooks.adapters import Provenance
+from torchspan.hooks.adapters.engine_runs import wrap_run
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
+from torchspan.hooks.probes import PROBES, Runs
 from torchspan.writer import SpanParents, SpanWriter
 
 (OPERATOR, *_) = (each for each in PROBES if isinstance(each.action, Runs) and each.action.phase is phase.EXECUTE)

@@ -60,7 +60,7 @@ def test_the_wheel_has_the_source_of_the_library_that_records_operators(built):
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if name.endswith((".cpp", ".h"))}
-    assert names == {f"torchspan/native/{name}" for name in ("operators.cpp", "recording.h", "templates.h")}
+    assert names == {f"torchspan/hooks/native/{name}" for name in ("operators.cpp", "recording.h", "templates.h")}
 
 
 def test_the_wheel_has_every_file_of_the_table_of_messages(built):

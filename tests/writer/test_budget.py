@@ -14,10 +14,10 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, StatusCode, Trace
 from support.engines import extend
 from support.tree import named
 from torchspan import phase
-from torchspan.adapters.machinery.provenance import Provenance
-from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import CURRENT, Engine, Occurrence, Placement
-from torchspan.probes import Function, Record
+from torchspan.hooks.adapters.machinery.provenance import Provenance
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
+from torchspan.hooks.probes import Function, Record
 from torchspan.words import semconv
 from torchspan.writer import MetricWriter, SpanWriter
 from torchspan.writer._budget import TRACES, Budget

@@ -15,9 +15,10 @@ from opentelemetry.trace import SpanKind
 
 import torchspan
 from support.engines import extend
-from torchspan import phase, propagation
+from torchspan import phase
 from torchspan._server_span import REMEMBERED, SERVER_SPANS
 from torchspan.engine import Engine
+from torchspan.hooks import propagation
 from torchspan.writer import MetricWriter, ServingMarks
 
 

@@ -16,11 +16,11 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from support import log_records, span_file
 from support.engines import extend
 from torchspan import phase
-from torchspan.adapters.machinery.provenance import Provenance
-from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.base.files import withheld
 from torchspan.engine import Engine, Occurrence
-from torchspan.probes import Function, Record
+from torchspan.hooks.adapters.machinery.provenance import Provenance
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
+from torchspan.hooks.probes import Function, Record
 from torchspan.sdk import RunFileProcessor
 from torchspan.testing import capture
 from torchspan.words import semconv

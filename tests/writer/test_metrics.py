@@ -24,12 +24,12 @@ from support.metrics import Metrics
 from support.own_failures import consequences
 from support.ports import make_ports
 from torchspan import phase
-from torchspan.adapters import Provenance
-from torchspan.adapters.engine_runs import wrap_run
-from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine
 from torchspan.engine.run_times import HELD
-from torchspan.probes import PROBES, Runs
+from torchspan.hooks.adapters import Provenance
+from torchspan.hooks.adapters.engine_runs import wrap_run
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
+from torchspan.hooks.probes import PROBES, Runs
 from torchspan.words import semconv
 from torchspan.writer import MetricWriter, ServingMarks, SpanWriter
 from torchspan.writer._instruments import Instruments

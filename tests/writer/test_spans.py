@@ -21,10 +21,10 @@ from support.fake_time import START_NS, FakeTime
 from support.own_failures import consequences
 from support.tree import named, outline
 from torchspan import phase
-from torchspan.adapters.machinery.provenance import Provenance
-from torchspan.adapters.machinery.wrap import WrapperFactory
 from torchspan.engine import Engine, Occurrence
-from torchspan.probes import Function, Record
+from torchspan.hooks.adapters.machinery.provenance import Provenance
+from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
+from torchspan.hooks.probes import Function, Record
 from torchspan.words import semconv
 from torchspan.writer import SpanWriter
 

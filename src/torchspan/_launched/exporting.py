@@ -17,11 +17,11 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 from torchspan._launched import configured
-from torchspan._launched import private_api as otel_private
 from torchspan._launched.answers import EndpointAnswers
 from torchspan.base.files import withheld
 from torchspan.base.forks import in_each_child, renewed
 from torchspan.base.thread_starts import making_threads
+from torchspan.hooks.propagation import private_api as otel_private
 from torchspan.sdk import OperatorSpanProcessor
 
 Failed = Callable[[str], None]

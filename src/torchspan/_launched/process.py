@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 from opentelemetry.trace import NoOpTracer, ProxyTracerProvider, SpanContext, Tracer, TracerProvider
 
-from torchspan._launched import private_api as otel_private
 from torchspan._launched.run_report import NO_SDK, NOT_APPLIED, RunReport
 from torchspan._launched.run_settings import RunSettings
 from torchspan.base import forks
@@ -24,6 +23,7 @@ from torchspan.base.by_identity import ByIdentity
 from torchspan.base.errors import Pause
 from torchspan.base.exits import NOT_TAKEN, Patience
 from torchspan.base.thread_starts import has_ended_by, start_thread
+from torchspan.hooks.propagation import private_api as otel_private
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider

@@ -121,8 +121,8 @@ def _configure(process: RunProcess) -> None:
         return
     from opentelemetry.instrumentation.auto_instrumentation import _load
 
-    from torchspan._launched.private_api import give_exporters_own_random
     from torchspan.base.thread_starts import making_threads
+    from torchspan.hooks.propagation.private_api import give_exporters_own_random
 
     # OpenTelemetry logs what it raises, with values of the file, which may be credentials.
     factory = logging.getLogRecordFactory()

@@ -18,7 +18,7 @@ from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import Terminal
 
 if TYPE_CHECKING:
-    from torchspan.adapters import ResolvedProbe
+    from torchspan.hooks.adapters import ResolvedProbe
 
 _STYLES = {"resolved": Style.DIM, "absent": Style.ERROR}
 _LIBRARY = "torch_tensorrt"
@@ -39,7 +39,7 @@ class ProbesCommand:
         """None: the table is one."""
 
     def run(self, arguments: argparse.Namespace) -> int:  # noqa: ARG002 - the protocol's signature
-        from torchspan import adapters
+        from torchspan.hooks import adapters
 
         import_libraries()
         resolved = adapters.resolve_probes()
@@ -51,7 +51,7 @@ class ProbesCommand:
 
 def table(resolved: Sequence[ResolvedProbe], width: int) -> Iterator[Line]:
     """Three parts a probe: what happened to it and the target, what is done there, why."""
-    from torchspan import probes
+    from torchspan.hooks import probes
 
     for row in resolved:
         probe = row.probe
@@ -70,7 +70,7 @@ def table(resolved: Sequence[ResolvedProbe], width: int) -> Iterator[Line]:
 
 def summary(resolved: Sequence[ResolvedProbe], versions: Mapping[str, str], width: int) -> Iterator[Line]:
     """How many resolved, the versions here, and whether torchspan is tested with them."""
-    from torchspan.probes import SUPPORTED, parse_version
+    from torchspan.hooks.probes import SUPPORTED, parse_version
 
     counts = Counter(row.status for row in resolved)
     text = ", ".join(f"{count} {status}" for status, count in counts.most_common())

@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, NoReturn
 
 from torchspan.base import dynamo_safety
 from torchspan.base.errors import ErrorPolicy
-from torchspan.observers import tensorrt, torch, torch_tensorrt
-from torchspan.observers._elsewhere import Observation, observe_function
-from torchspan.observers._observable import (
+from torchspan.hooks.observers._elsewhere import Observation, observe_function
+from torchspan.hooks.observers._observable import (
     CallableObservers,
     ObserveContext,
     ObservedCallable,
     make_observable,
     observable,
 )
-from torchspan.observers._observer import Observer, Registration
-from torchspan.observers._official import OFFICIAL, missing
+from torchspan.hooks.observers._observer import Observer, Registration
+from torchspan.hooks.observers._official import OFFICIAL, missing
+from torchspan.observers import tensorrt, torch, torch_tensorrt
 
 RETHROW_CALLBACK_EXCEPTION: bool = False
 """Set it to True to raise exceptions of all callbacks in the observed call, as `ErrorPolicy(rethrow=True)` does for one."""

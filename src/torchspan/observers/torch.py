@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from torchspan.observers._observable import CallableObservers
-from torchspan.observers._official import missing, pairs_of
+from torchspan.hooks.observers._observable import CallableObservers
+from torchspan.hooks.observers._official import missing, pairs_of
 
 compile_frame: CallableObservers
 """One frame that `torch.compile` compiles or gives up on."""

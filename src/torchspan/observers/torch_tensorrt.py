@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from torchspan.observers._observable import CallableObservers
-from torchspan.observers._official import missing, pairs_of
+from torchspan.hooks.observers._observable import CallableObservers
+from torchspan.hooks.observers._official import missing, pairs_of
 
 compile: CallableObservers  # noqa: A001 - the name of the phase
 """One compilation by Torch-TensorRT, from the entry point that the user called to the compiled module."""

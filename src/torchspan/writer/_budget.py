@@ -22,7 +22,7 @@ TRACES = 1024
 
 def limited_by(context: SpanContext) -> Hashable:
     """The key under which a span counts for a limit: its trace, or below `torchspan run` its outermost span in this process."""
-    # An attribute of contexts of `torchspan run`'s own provider (torchspan/_launched/own_spans.py).
+    # An attribute of contexts of `torchspan run`'s own provider (torchspan/hooks/propagation/own_spans.py).
     return getattr(context, "local_root", None) or context.trace_id
 
 

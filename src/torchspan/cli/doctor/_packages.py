@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import Any
 
-from torchspan import native
 from torchspan.cli.doctor._check import Check, Context, State
-from torchspan.probes import SUPPORTED, parse_version
+from torchspan.hooks import native
+from torchspan.hooks.probes import SUPPORTED, parse_version
 from torchspan.words.environment_variables import TORCHSPAN_NATIVE_BUILD, TORCHSPAN_OPERATORS
 from torchspan.words.settings import resolved
 

@@ -491,7 +491,7 @@ def _is_first(*about: str) -> bool:
     return _warned.setdefault(about, call) is call  # of two threads, one
 
 
-_INSTRUMENTED_BY = ("opentelemetry.instrumentation.auto_instrumentation", "torchspan.propagation._processes")
+_INSTRUMENTED_BY = ("opentelemetry.instrumentation.auto_instrumentation", "torchspan.hooks.propagation._processes")
 """Modules that are loaded before the settings are read, where the environment or the starting process enables torchspan."""
 
 
