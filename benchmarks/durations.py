@@ -69,7 +69,7 @@ class StandIn:
         if not torchspan.testing.is_without_gpu():
             yield
             return
-        from torchspan.testing._reference import Reference
+        from torchspan.hooks.without_gpu._reference import Reference
 
         original = vars(Reference)["of_interpreter"]
 

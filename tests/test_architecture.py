@@ -43,12 +43,12 @@ ALLOWED = {
     "exceptions": set(),
     "hooks": {"_launched", "base", "engine", "inputs", "words"},
     "inputs": {"base", "words"},
-    "instrumentor": {"_bridge", "_launched", "_server_span", "base", "exceptions", "hooks", "testing", "words"},
+    "instrumentor": {"_bridge", "_launched", "_server_span", "base", "exceptions", "hooks", "words"},
     "native": {"hooks"},
     "observers": {"base", "hooks"},
     "phase": {"words"},
     "sdk": {"base", "words"},
-    "testing": {"answers", "base", "comparison", "instrumentor", "sdk", "traces", "words"},
+    "testing": {"answers", "base", "comparison", "hooks", "instrumentor", "sdk", "traces", "words"},
     "traces": {"words"},
     "views": {"answers", "comparison", "traces", "words"},
     "words": {"base", "exceptions"},
@@ -101,7 +101,7 @@ def at_import_time(tree):
 
 
 OBSERVED = {"torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx"}
-LATE = ("testing/", "cli/_demo_program.py", "cli/_torch_demo_program.py")
+LATE = ("hooks/without_gpu/", "testing/", "cli/_demo_program.py", "cli/_torch_demo_program.py")
 """Imported after the observed libraries, or a program of its own."""
 
 

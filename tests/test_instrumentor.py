@@ -450,7 +450,7 @@ def test_a_call_that_is_refused_leaves_on_what_another_one_has_enabled(monkeypat
         raise torchspan.testing.WithoutGpuError("torch_tensorrt is imported")
 
     instrumentor.resume()
-    monkeypatch.setattr("torchspan.testing._switch.enable", refuse)
+    monkeypatch.setattr("torchspan.hooks.without_gpu._switch.enable", refuse)
     with pytest.raises(torchspan.testing.WithoutGpuError):
         torchspan.instrument(without_gpu=True)
     assert TorchspanInstrumentor().is_instrumented_by_opentelemetry

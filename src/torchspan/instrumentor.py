@@ -213,7 +213,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         if unknown:
             logger.warning("instrument() ignores unknown arguments: %s", ", ".join(unknown))
         if settings.without_gpu:
-            from torchspan.testing import _switch
+            from torchspan.hooks.without_gpu import _switch
 
             _switch.enable()
         if self.is_instrumented_by_opentelemetry:
@@ -445,7 +445,7 @@ _FLUSHING = ErrorBoundary("torchspan.flush() failed; what was recorded waits for
 
 def _is_refusal(error: Exception) -> bool:
     """Whether `instrument` refuses by `error` what it was called with."""
-    from torchspan.testing._stand_in_errors import WithoutGpuError
+    from torchspan.hooks.without_gpu._stand_in_errors import WithoutGpuError
 
     return isinstance(error, (ConfigurationError, _settings.UnknownArgumentError, WithoutGpuError))
 

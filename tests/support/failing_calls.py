@@ -148,7 +148,9 @@ class _Finder:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] != "torchspan" or name.startswith("torchspan.testing"):  # the stand-in for a GPU
+        if name.partition(".")[0] != "torchspan" or name.startswith(
+            ("torchspan.hooks.without_gpu", "torchspan.testing")
+        ):  # the stand-in for a GPU
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import torchspan.testing
-from torchspan.testing import _switch
+from torchspan.hooks.without_gpu import _switch
 
 pytestmark = pytest.mark.stand_in_only("how it is enabled")
 
@@ -149,6 +149,6 @@ print(trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine
 print("torch_tensorrt" in sys.modules)
 """
     switch, tensorrt = "import torchspan.testing as t; t.without_gpu()", "import tensorrt_rtx"
-    expected = "True True torchspan.testing._runtime\nbuiltin_function_or_method\nNone\nFalse\n"
+    expected = "True True torchspan.hooks.without_gpu._runtime\nbuiltin_function_or_method\nNone\nFalse\n"
     assert python(program.format(first=switch, second=tensorrt)) == expected
     assert python(program.format(first=tensorrt, second=switch)) == expected

@@ -14,8 +14,8 @@ import pytest
 import torch
 import torch_tensorrt  # noqa: F401 - entries are for one version of TensorRT
 
-from torchspan.testing._engine_folder import EngineFolder, default_folder
-from torchspan.testing._reference import Binding, Reference
+from torchspan.hooks.without_gpu._engine_folder import EngineFolder, default_folder
+from torchspan.hooks.without_gpu._reference import Binding, Reference
 
 pytestmark = pytest.mark.stand_in_only("real engines are not kept in it")
 

@@ -18,9 +18,9 @@ from testing.models import (
     engines,
     seeded,
 )
-from torchspan.testing._engine_folder import EngineFolder
-from torchspan.testing._reference import Binding, Reference, private_copy
-from torchspan.testing._runtime import StandInEngine
+from torchspan.hooks.without_gpu._engine_folder import EngineFolder
+from torchspan.hooks.without_gpu._reference import Binding, Reference, private_copy
+from torchspan.hooks.without_gpu._runtime import StandInEngine
 
 VERSION = tuple(int(part) for part in torch_tensorrt.__version__.split("+")[0].split(".")[:2])
 KV_CACHE = pytest.mark.skipif(VERSION < (2, 14), reason="there are no engines that write to their inputs up to 2.13")

@@ -22,7 +22,7 @@ import torchspan.testing
 from support.forked import held_elsewhere, in_forked_child
 from support.tree import named
 from testing.models import Doubles, Mlp, WithFallback, assert_close, engines, seeded
-from torchspan.testing import _engines, _switch
+from torchspan.hooks.without_gpu import _engines, _switch
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ import torch
 import torch_tensorrt  # noqa: F401
 
 import torchspan.testing
-from torchspan.testing import _replacements, _switch
+from torchspan.hooks.without_gpu import _replacements, _switch
 
 pytestmark = pytest.mark.stand_in_only("with a real GPU nothing is replaced")
 

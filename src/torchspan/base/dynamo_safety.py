@@ -21,7 +21,7 @@ from typing import Any
 from torchspan.base import boundaries, import_hooks
 from torchspan.base.errors import PROCESS_GUARD
 
-_NOT_SKIPPED = ("torchspan.testing", "torchspan.cli")
+_NOT_SKIPPED = ("torchspan.hooks.without_gpu", "torchspan.testing", "torchspan.cli")
 """Packages that Dynamo may trace: the stand-in for a GPU takes the place of functions that it traces without
 torchspan. The others run alongside traced code."""
 

@@ -26,8 +26,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from torchspan.testing import _switch
-from torchspan.testing._stand_in_errors import NeedsGpuError, TooLateError, WithoutGpuError
+from torchspan.hooks.without_gpu import _switch
+from torchspan.hooks.without_gpu._stand_in_errors import NeedsGpuError, TooLateError, WithoutGpuError
 
 if TYPE_CHECKING:
     from torchspan.testing._assertions import assert_all_in_tensorrt, assert_no_graph_breaks, assert_no_recompiles

@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from torchspan.testing import _engines
-from torchspan.testing._reference import Reference
-from torchspan.testing._runtime import refitting_to
+from torchspan.hooks.without_gpu import _engines
+from torchspan.hooks.without_gpu._reference import Reference
+from torchspan.hooks.without_gpu._runtime import refitting_to
 
 # A GPU would not see these: its inputs are on the device. Dynamo breaks the graph at a call of a logger's method.
 _ABOUT_INPUTS = ("Input tensor is not on a CUDA device", "Detected input ")

@@ -10,18 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchspan.testing._cuda import (
-    FREE_BYTES,
-    TOTAL_BYTES,
-    OnDevice,
-    for_program,
-    returns,
-    stands_in,
-)
-from torchspan.testing._cuda import (
-    PROPERTIES as _PROPERTIES,
-)
-from torchspan.testing._devices import on_cpu
+from torchspan.hooks.without_gpu._cuda import FREE_BYTES, TOTAL_BYTES, OnDevice, for_program, returns, stands_in
+from torchspan.hooks.without_gpu._cuda import PROPERTIES as _PROPERTIES
+from torchspan.hooks.without_gpu._devices import on_cpu
 
 if TYPE_CHECKING:
     from typing_extensions import Self

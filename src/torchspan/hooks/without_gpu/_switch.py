@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from torchspan.base.imports import AroundImport
-from torchspan.testing._replacements import TENSORRT, TORCH, TORCH_TENSORRT, Replacement
-from torchspan.testing._stand_in_errors import TooLateError
+from torchspan.hooks.without_gpu._replacements import TENSORRT, TORCH, TORCH_TENSORRT, Replacement
+from torchspan.hooks.without_gpu._stand_in_errors import TooLateError
 
 _MISSING = object()
 _TENSORRT = ("tensorrt", "tensorrt_rtx")
@@ -89,7 +89,7 @@ def _apply_to_tensorrt(name: str) -> None:
 @contextmanager
 def _around_torch_tensorrt() -> Iterator[None]:
     # torch is imported by now or by the body; these modules import it themselves.
-    from torchspan.testing._library import hidden_during_import
+    from torchspan.hooks.without_gpu._library import hidden_during_import
 
     with hidden_during_import():
         yield
@@ -97,8 +97,8 @@ def _around_torch_tensorrt() -> Iterator[None]:
 
 
 def _share_engines() -> None:
-    from torchspan.testing import _engines
-    from torchspan.testing._engine_folder import EngineFolder, default_folder
+    from torchspan.hooks.without_gpu import _engines
+    from torchspan.hooks.without_gpu._engine_folder import EngineFolder, default_folder
 
     folder = default_folder()
     _engines.share(None if folder is None else EngineFolder(folder))
@@ -129,7 +129,7 @@ def _module(name: str) -> ModuleType | None:
 
 def _maker(path: str) -> Any:
     module, _, name = path.partition(":")
-    return getattr(importlib.import_module(f"torchspan.testing.{module}"), name)
+    return getattr(importlib.import_module(f"torchspan.hooks.without_gpu.{module}"), name)
 
 
 def _replace(module: ModuleType, path: str, row: Replacement, maker: Any) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from torchspan.testing import _engines, _runtime
+from torchspan.hooks.without_gpu import _engines, _runtime
 
 
 def build_serialized(original: Any, _call: str) -> Any:

@@ -9,8 +9,8 @@ import weakref
 from typing import Any
 
 from torchspan.base.forks import renewed
-from torchspan.testing._engine_folder import EngineFolder
-from torchspan.testing._reference import Reference
+from torchspan.hooks.without_gpu._engine_folder import EngineFolder
+from torchspan.hooks.without_gpu._reference import Reference
 
 _networks: weakref.WeakKeyDictionary[Any, Reference] = weakref.WeakKeyDictionary()
 _engines: dict[str, Reference] = {}

@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from torchspan.testing import _engines
-from torchspan.testing._reference import Reference, Shape
-from torchspan.testing._stand_in_errors import NeedsGpuError
+from torchspan.hooks.without_gpu import _engines
+from torchspan.hooks.without_gpu._reference import Reference, Shape
+from torchspan.hooks.without_gpu._stand_in_errors import NeedsGpuError
 
 _REFITTED = b"torchspan-refitted"
 _refit = threading.local()

@@ -24,7 +24,7 @@ from torchspan.base.files import user_folder
 from torchspan.base.files.folders import Folder
 from torchspan.base.forks import renewed
 from torchspan.base.logs import Log
-from torchspan.testing._reference import Binding, Reference
+from torchspan.hooks.without_gpu._reference import Binding, Reference
 
 logger = Log("torchspan")
 

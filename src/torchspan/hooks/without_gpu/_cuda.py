@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from torchspan.testing._stand_in_errors import NeedsGpuError
+from torchspan.hooks.without_gpu._stand_in_errors import NeedsGpuError
 
 TOTAL_BYTES, FREE_BYTES = 24 << 30, 20 << 30
 
