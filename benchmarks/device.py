@@ -20,8 +20,8 @@ from torchspan.hooks.adapters import Ports, Provenance
 from torchspan.hooks.adapters.engine_runs import wrap_run
 from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
 from torchspan.hooks.device import DeviceTimes, _driver
+from torchspan.output.writer import SpanParents, SpanWriter
 from torchspan.words.sampling.rules import SamplingRules
-from torchspan.writer import SpanParents, SpanWriter
 
 DECIDED_US, OTHERS_US = 3.0, 0.1
 """What a run may cost more. Others than decided ones must cost nothing more, which no clock shows more exactly."""

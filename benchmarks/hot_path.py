@@ -29,8 +29,8 @@ from torchspan.hooks.adapters import Ports, Provenance
 from torchspan.hooks.adapters.engine_runs import wrap_run
 from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
 from torchspan.hooks.probes import PROBES, CustomOperator, Step
+from torchspan.output.writer import MetricWriter, SpanParents, SpanWriter
 from torchspan.phase import EXECUTE as EXECUTE_PHASE
-from torchspan.writer import MetricWriter, SpanParents, SpanWriter
 
 IDLE_NS, UNSAMPLED_NS = 100, 250
 CALLS, ROUNDS, PASSES = 1_000, 500, 5

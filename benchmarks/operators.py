@@ -26,11 +26,11 @@ from torch.profiler import ProfilerActivity, profile
 import torchspan
 from table import NO_TARGET, NOT_MEASURED, Row, write
 from torchspan import TorchspanInstrumentor
-from torchspan.base.files import withheld
 from torchspan.hooks import native
-from torchspan.sdk._operator_spans import spans
-from torchspan.sdk._operator_texts import encoded
-from torchspan.sdk._otlp_json import Encoder
+from torchspan.output import withheld
+from torchspan.output.sdk._operator_spans import spans
+from torchspan.output.sdk._operator_texts import encoded
+from torchspan.output.sdk._otlp_json import Encoder
 
 UNSAMPLED_RATIO, ADD_RATIO, FORWARD_RATIO, PROFILER_RATIO = 1.005, 1.15, 1.25, 0.5
 ROOT_US, WRITE_US, EXPORT_US = 0.3, 0.1, 15

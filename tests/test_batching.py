@@ -13,13 +13,13 @@ from support.engines import extend
 from support.ports import make_ports
 from support.tree import named
 from torchspan import phase
-from torchspan._server_span import SERVER_SPANS
 from torchspan.engine import RUNNING, Engine
 from torchspan.hooks.adapters import Provenance
 from torchspan.hooks.adapters.engine_runs import wrap_run
 from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
 from torchspan.hooks.probes import PROBES, Runs
-from torchspan.writer import ServingMarks, SpanWriter
+from torchspan.output.server_span import SERVER_SPANS
+from torchspan.output.writer import ServingMarks, SpanWriter
 
 REQUESTS = "torchspan.batch.requests"
 BATCH, EXECUTE = "torchspan.batch", "torch_tensorrt.execute"

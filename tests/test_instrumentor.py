@@ -28,10 +28,10 @@ import torchspan._bridge  # so that it can be replaced
 from support import child
 from support.own_failures import consequences
 from torchspan import TorchspanInstrumentor, instrumentor
-from torchspan._server_span import ServerSpans
 from torchspan.engine import RUNNING
 from torchspan.exceptions import ConfigurationError
 from torchspan.hooks.adapters import export
+from torchspan.output.server_span import ServerSpans
 from torchspan.words.settings import ARGUMENTS, SETTINGS, Settings
 from torchspan.words.settings.kinds import Choice
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from torchspan import engine, writer
+from torchspan import engine
 from torchspan._launched.process import RunProcess
 from torchspan._launched.run_report import RunCounts, RunReport
 from torchspan.base.boundaries import undo_all
@@ -21,6 +21,7 @@ from torchspan.hooks import adapters
 from torchspan.hooks.adapters import dynamo, export, observed_functions, tensorrt, torch_tensorrt
 from torchspan.hooks.device import DeviceTimes, LayerTimes, set_thread_local_capture
 from torchspan.hooks.operators import BLOCKS, OperatorRoots, OperatorsOfCompilations
+from torchspan.output import writer
 from torchspan.words import semconv
 from torchspan.words import settings as _settings
 from torchspan.words.environment_variables import TORCHSPAN_BUILD_PHASES

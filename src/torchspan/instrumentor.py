@@ -19,7 +19,6 @@ from opentelemetry import trace
 
 from torchspan._launched.start import CONFIGURATION_FILE
 from torchspan._launched.start import current as current_run
-from torchspan._server_span import SERVER_SPANS
 from torchspan.base import forks
 from torchspan.base.boundaries import ErrorBoundary, failed, is_programs, undo_all
 from torchspan.base.forks import renewed
@@ -28,6 +27,7 @@ from torchspan.base.imports import FirstImports, Import
 from torchspan.base.logs import Log
 from torchspan.base.reading import module_of_frame
 from torchspan.exceptions import ConfigurationError
+from torchspan.output.server_span import SERVER_SPANS
 from torchspan.words import settings as _settings
 from torchspan.words.sampling import rules as sampling_rules
 

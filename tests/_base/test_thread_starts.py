@@ -48,7 +48,7 @@ def test_every_start_of_a_thread_in_the_source_is_one_of_those_that_block_signal
             "ThreadPoolExecutor"
         ],  # inside `without_signals`: the SDK makes it for its detectors
         "_launched/exporting.py": ["BatchSpanProcessor", "PeriodicExportingMetricReader"],  # inside `making_threads`
-        "sdk/_file_processor.py": ["start_new_thread"],  # inside `without_signals`
+        "output/sdk/_file_processor.py": ["start_new_thread"],  # inside `without_signals`
     }
 
 

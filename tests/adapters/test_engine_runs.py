@@ -24,9 +24,9 @@ from torchspan.hooks.adapters import Provenance
 from torchspan.hooks.adapters.engine_runs import EngineRuns, RunState, wrap_run
 from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
 from torchspan.hooks.probes import PROBES, Runs
+from torchspan.output.writer import SpanParents
 from torchspan.words import semconv
 from torchspan.words.sampling.rules import SamplingRules
-from torchspan.writer import SpanParents
 
 FOLDED = "torch_tensorrt.execute.folded.count"
 (OPERATOR, *_) = (each for each in PROBES if isinstance(each.action, Runs) and each.action.phase is phase.EXECUTE)

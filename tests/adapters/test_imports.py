@@ -13,7 +13,7 @@ from opentelemetry.instrumentation.utils import suppress_instrumentation
 import torchspan.observers
 from torchspan.base.exits import AT_EXIT
 from torchspan.base.forks import ThisProcess
-from torchspan.writer import SpanWriter
+from torchspan.output.writer import SpanWriter
 
 LONG = "import time; time.sleep(0.11)"
 """The body of a module of a library whose import is long enough for a span."""

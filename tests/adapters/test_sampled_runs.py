@@ -22,9 +22,9 @@ from support.emitted import EMITTED
 from support.sampled_runs import CONTEXT, MODULE, SampledRuns, TrtEngine, echo
 from torchspan import callbacks, observers
 from torchspan.engine.subscribers.callback_registry import REGISTRY
+from torchspan.output.writer import MetricWriter
 from torchspan.sdk import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
 from torchspan.words.sampling.rules import SamplingRules
-from torchspan.writer import MetricWriter
 
 TESTS = Path(__file__).resolve().parents[1]
 RUNS = 20_000

@@ -15,10 +15,10 @@ from support.fake_time import FakeTime
 from support.run_recording import RUN, CountingIds, RunRecording, at, write_run
 from torchspan import phase
 from torchspan.engine import Engine, Occurrence
+from torchspan.output.writer import SpanWriter, event_signals
 from torchspan.sdk import FileSpanExporter
 from torchspan.words import semconv
 from torchspan.words.redaction import messages
-from torchspan.writer import SpanWriter, event_signals
 
 if not log_records.CAN_EMIT:
     pytest.skip("this version of the SDK has no log records as torchspan writes them", allow_module_level=True)

@@ -14,10 +14,10 @@ from support.engines import extend
 from support.receiver import Receiver
 from torchspan import phase
 from torchspan.engine import Engine
+from torchspan.output.writer import SpanWriter
 from torchspan.sdk import FileSpanExporter, RunFileProcessor
 from torchspan.words import semconv
 from torchspan.words.redaction import messages
-from torchspan.writer import SpanWriter
 
 REFUSED, ACCEPTED = (f"otelcol_receiver_{name}_spans" for name in ("refused", "accepted"))
 

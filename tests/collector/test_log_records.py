@@ -14,8 +14,8 @@ from support.engines import extend
 from support.receiver import Receiver, mapping
 from torchspan import phase, traces
 from torchspan.engine import Engine, Occurrence
+from torchspan.output.writer import SpanWriter, event_signals
 from torchspan.words import semconv
-from torchspan.writer import SpanWriter, event_signals
 
 pytestmark = pytest.mark.needs("otelcol-torchspan")
 

@@ -19,8 +19,8 @@ from torchspan.hooks.adapters.engine_runs import wrap_run
 from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
 from torchspan.hooks.device import DeviceTimes, _driver
 from torchspan.hooks.probes import PROBES, Runs
+from torchspan.output.writer import SpanParents
 from torchspan.testing import is_without_gpu
-from torchspan.writer import SpanParents
 
 (OPERATOR, *_) = (row for row in PROBES if isinstance(row.action, Runs) and row.action.phase is phase.EXECUTE)
 PATIENCE_S = 120

@@ -22,8 +22,8 @@ from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
 from torchspan.hooks.device import LayerTimes
 from torchspan.hooks.device._layers import _REQUESTS
 from torchspan.hooks.probes import PROBES, Runs
+from torchspan.output.writer import SpanParents
 from torchspan.words.sampling.rules import SamplingRules
-from torchspan.writer import SpanParents
 
 RUN_PROBES = [probe for probe in PROBES if isinstance(probe.action, Runs)]
 OPERATOR = next(probe for probe in RUN_PROBES if probe.action.phase is phase.EXECUTE)

@@ -39,7 +39,7 @@ INTERNAL = {
     "torchspan.words.semconv",  # docs/reference/semantic-conventions.md
     "torchspan.engine.subscribers",
     "torchspan.views",  # `torchspan show`
-    "torchspan.writer",
+    "torchspan.output.writer",
 }
 """Modules that are not part of the public API although their names have no underscore."""
 KINDS = {"tutorial": "Tutorials", "how-to": "How-to guides", "reference": "Reference", "explanation": "Explanation"}

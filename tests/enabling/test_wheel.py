@@ -72,5 +72,5 @@ def test_opentelemetry_instrument_switches_it_on_and_finds_what_variables_name(w
         file, *modules = done.out.split()
         assert Path(file) == wheel / "torchspan" / "__init__.py"
         if variables:
-            assert modules == ["torchspan.sdk._sampler", "torchspan.sdk._sampler"]
+            assert modules == ["torchspan.output.sdk._sampler", "torchspan.output.sdk._sampler"]
         assert [span.name for span in receiver.spans()] == ["torchspan.observed work"]

@@ -88,7 +88,7 @@ def test_it_loads_no_more_of_torchspan_than_what_waits(found):
         "torchspan._launched.start",
         "torchspan.words.sampling",
         "torchspan.words.sampling.rules",
-        "torchspan._server_span",
+        "torchspan.output.server_span",
         "torchspan.words.settings",
         "torchspan.words.settings.kinds",
         "torchspan.base.version",

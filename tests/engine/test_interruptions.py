@@ -352,7 +352,7 @@ def alarm():
 def test_what_a_signal_handler_raises_inside_torchspan_arrives_at_the_program(
     instrument, provider, alarm, handler, monkeypatch
 ):
-    from torchspan.writer import SpanWriter
+    from torchspan.output.writer import SpanWriter
 
     raise_signal, start = alarm(handler), SpanWriter._parent
 

@@ -27,7 +27,7 @@ DESIGN = SOURCE.parents[1] / "docs" / "explanation" / "design" / "processes.md"
 KINDS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"}
 LOCKS = type(threading.Lock()), type(threading.RLock())
 
-OF_THE_SDK = "writer._private_sdk"
+OF_THE_SDK = "output.writer._private_sdk"
 """Renews locks of the SDK."""
 
 NO_ONE_WAITS = "no one"
@@ -168,7 +168,7 @@ def test_every_lock_of_a_running_bridge_has_a_row(running):
         "engine.run_times:RunTimes._taking",
         "instrumentor:TorchspanInstrumentor._switching",
         "instrumentor:_Arrivals._lock",
-        "writer._metric_writer:MetricWriter._lock",
+        "output.writer._metric_writer:MetricWriter._lock",
     } <= found
 
 

@@ -29,6 +29,7 @@ from torchspan.hooks.adapters.engine_runs import wrap_run
 from torchspan.hooks.probes import Annotate, Function, Step, Tally
 from torchspan.hooks.probes.torch_tensorrt.runtime import PROBES as RUNTIME
 from torchspan.observers import observable
+from torchspan.output.writer import SpanParents
 from torchspan.sdk import (
     FileSpanExporter,
     OperatorSpanProcessor,
@@ -37,7 +38,6 @@ from torchspan.sdk import (
     TorchspanSampler,
 )
 from torchspan.words import phase, semconv
-from torchspan.writer import SpanParents
 
 REFUSED = KeyError("refused")
 OPERATOR = next(probe for probe in RUNTIME if probe.target.endswith("execute_engine"))

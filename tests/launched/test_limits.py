@@ -15,7 +15,7 @@ from torchspan import phase
 from torchspan._launched.provider import OwnTracers
 from torchspan._launched.run_settings import RunSettings
 from torchspan.engine import Engine, Placement, RateLimits, RunSampling, Verdict
-from torchspan.writer import SpanParents, SpanWriter
+from torchspan.output.writer import SpanParents, SpanWriter
 
 RUN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 SETTINGS = RunSettings("1" * 16, "/x.jsonl", "/reports", RUN, 0, 2.0)

@@ -21,11 +21,11 @@ from torchspan import phase
 from torchspan.engine import Engine, Occurrence
 from torchspan.hooks.probes import Call, signature_of
 from torchspan.hooks.probes.describe import declarations, frames
+from torchspan.output.writer import SpanWriter
 from torchspan.words import semconv
 from torchspan.words.redaction import messages
 from torchspan.words.redaction.code_texts import texts_of
 from torchspan.words.redaction.message_table import table
-from torchspan.writer import SpanWriter
 
 settings.register_profile("sentences", deadline=None, database=None, derandomize=True)
 settings.load_profile("sentences")

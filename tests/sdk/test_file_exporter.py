@@ -15,8 +15,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 from torchspan.base.files.opening import system
+from torchspan.output.sdk._path import absolute, escape, expand, expand_time, written_files
 from torchspan.sdk import FileSpanExporter
-from torchspan.sdk._path import absolute, escape, expand, expand_time, written_files
 
 START = 1_795_257_760_000_000_000
 
@@ -261,7 +261,8 @@ WRITER = """
 import sys
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from torchspan.sdk import FileSpanExporter, _span_file
+from torchspan.sdk import FileSpanExporter
+from torchspan.output.sdk import _span_file
 provider = TracerProvider(shutdown_on_exit=False)
 provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(sys.argv[1])))
 for _ in range(200):

@@ -26,9 +26,10 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 from support import span_file
 from support.child import unmeasured
 from torchspan.base.files.opening import system
-from torchspan.sdk import RunFileProcessor, _file_processor
-from torchspan.sdk._open_spans import MOST_OPEN
-from torchspan.sdk._span_file import SpanFile
+from torchspan.output.sdk import _file_processor
+from torchspan.output.sdk._open_spans import MOST_OPEN
+from torchspan.output.sdk._span_file import SpanFile
+from torchspan.sdk import RunFileProcessor
 
 ATTRIBUTES = {"torchspan.keep": True, "torch.model.class": "Net"}
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -15,8 +15,9 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 
 from support.descriptors import no_more_descriptors
 from torchspan.base.files import opening
-from torchspan.sdk import FileSpanExporter, RunFileProcessor, _span_file
-from torchspan.sdk._path import is_literal
+from torchspan.output.sdk import _span_file
+from torchspan.output.sdk._path import is_literal
+from torchspan.sdk import FileSpanExporter, RunFileProcessor
 
 SUCCESS, FAILURE = SpanExportResult.SUCCESS, SpanExportResult.FAILURE
 

@@ -48,8 +48,8 @@ from support.operator_records import (
     run,
 )
 from support.receiver import Receiver
+from torchspan.output.sdk._operator_spans import spans, spans_with_texts
 from torchspan.sdk import OperatorSpanProcessor
-from torchspan.sdk._operator_spans import spans, spans_with_texts
 
 STATE = TraceState([("vendor", "1")])
 ROOT = SpanContext(0xAB, 0xCD, is_remote=False, trace_flags=TraceFlags(3), trace_state=STATE)

@@ -29,10 +29,11 @@ from support.operator_records import (
     run,
 )
 from torchspan.base.recorded_operators import RecordedOperators
-from torchspan.sdk import RunFileProcessor, _file_processor
-from torchspan.sdk._operator_spans import spans_with_texts
-from torchspan.sdk._operator_texts import encoded
-from torchspan.sdk._otlp_json import Encoder, lines
+from torchspan.output.sdk import _file_processor
+from torchspan.output.sdk._operator_spans import spans_with_texts
+from torchspan.output.sdk._operator_texts import encoded
+from torchspan.output.sdk._otlp_json import Encoder, lines
+from torchspan.sdk import RunFileProcessor
 from torchspan.words.redaction.operator_text import operator_name
 
 LOCAL_NAME = "torchspan.local.torch.operator.name"

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, SpanLimits, TracerProvi
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
-from torchspan.sdk._otlp_json import Encoder, lines
+from torchspan.output.sdk._otlp_json import Encoder, lines
 
 STATE = TraceState([("vendor", "a=b"), ("other", "1")])
 LOCAL = SpanContext(0xCD, 0xAB, is_remote=False, trace_flags=TraceFlags(1))

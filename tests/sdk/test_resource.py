@@ -13,7 +13,8 @@ from opentelemetry.sdk.resources import Resource
 
 from support import installed
 from support.emitted import EMITTED, type_of
-from torchspan.sdk import TorchspanResourceDetector, _resource
+from torchspan.output.sdk import _resource
+from torchspan.sdk import TorchspanResourceDetector
 from torchspan.words import semconv
 
 ROWS = {str(row): row for row in semconv.ATTRIBUTES if row.resource}

@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
 
 from support import installed
+from torchspan.output.sdk._sampler import without_threshold
 from torchspan.sdk import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
-from torchspan.sdk._sampler import without_threshold
 from torchspan.words import sampling as keys
 from torchspan.words import semconv
 from torchspan.words.sampling.ids import threshold_of, threshold_text

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import torchspan
+from torchspan.output.sdk._rule_texts import _from_environment
 from torchspan.sdk import TorchspanSampler
-from torchspan.sdk._rule_texts import _from_environment
 from torchspan.words.sampling.rules import SamplingRules
 
 

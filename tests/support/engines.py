@@ -2,7 +2,7 @@
 """Engines with listeners, for tests."""
 
 from torchspan.engine import Listener
-from torchspan.writer import is_suppressed
+from torchspan.output.writer import is_suppressed
 
 
 class Callback(Listener):

@@ -62,7 +62,7 @@ ABOVE_THE_GUARDS = SWALLOWED | {
     "words.sampling.ids": (
         "IdGenerator.generate_span_id", "IdGenerator.generate_trace_id", "IdGenerator.is_trace_id_random", "IdGenerator._number",
     ),
-    "_server_span": (
+    "output.server_span": (
         "ServerSpans._make_processor.ServerSpanProcessor.on_start",
         "ServerSpans._make_processor.ServerSpanProcessor.on_end",
     ),
@@ -79,18 +79,18 @@ ABOVE_THE_GUARDS = SWALLOWED | {
         "_Ending.__init__", "_Ending.__enter__", "_Ending.__exit__", "_AsyncSteps.__init__", "_AsyncSteps.advance",
         "_AsyncSteps.send", "_AsyncSteps.throw",
     ),
-    "sdk._file_exporter": ("FileSpanExporter.export",),
-    "sdk._file_processor": (
+    "output.sdk._file_exporter": ("FileSpanExporter.export",),
+    "output.sdk._file_processor": (
         "RunFileProcessor.on_start", "RunFileProcessor.on_end", "RunFileProcessor.force_flush", "RunFileProcessor._write_later",
     ),
-    "sdk._operator_spans": (
+    "output.sdk._operator_spans": (
         "OperatorSpanProcessor.on_start", "OperatorSpanProcessor.on_end", "OperatorSpanProcessor.force_flush",
     ),
-    "sdk._sampler": (
+    "output.sdk._sampler": (
         "TorchspanSampler.should_sample", "TorchspanIdGenerator.generate_span_id", "TorchspanIdGenerator.generate_trace_id",
         "TorchspanIdGenerator.is_trace_id_random",
     ),
-    "writer._instruments": ("_guarded.<lambda>",),
+    "output.writer._instruments": ("_guarded.<lambda>",),
     "engine.subscribers.ranges": ("record_function", "RecordedRange.__init__", "RecordedRange.__enter__", "RecordedRange.__exit__"),
 }  # fmt: skip
 """Module -> functions whose own failure would be the program's: nothing of torchspan's runs around them. `faults.md` lists them."""

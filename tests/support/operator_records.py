@@ -3,9 +3,9 @@
 
 import struct
 
-from torchspan.base.files import withheld
-from torchspan.base.files.withheld import Withheld
 from torchspan.base.recorded_operators import RecordedOperators
+from torchspan.output import withheld
+from torchspan.output.withheld import Withheld
 from torchspan.words.redaction.operator_text import operator_name
 
 _EVENT = struct.Struct("<QQQQQQQHBBI")

@@ -3,7 +3,7 @@
 
 from torchspan.engine import LimitedCalls, RateLimits, RunSampling
 from torchspan.hooks.adapters import Ports
-from torchspan.writer import SpanParents
+from torchspan.output.writer import SpanParents
 
 
 def make_ports(**changes):

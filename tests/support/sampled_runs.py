@@ -11,7 +11,7 @@ from torchspan.hooks.adapters import Provenance
 from torchspan.hooks.adapters.engine_runs import wrap_run
 from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
 from torchspan.hooks.probes import PROBES, Runs
-from torchspan.writer import SpanParents, SpanWriter
+from torchspan.output.writer import SpanParents, SpanWriter
 
 (OPERATOR, *_) = (each for each in PROBES if isinstance(each.action, Runs) and each.action.phase is phase.EXECUTE)
 (CONTEXT, *_) = (each for each in PROBES if isinstance(each.action, Runs) and each.action.excluded_callers)

@@ -9,8 +9,8 @@ from opentelemetry import trace
 from support.engines import extend
 from torchspan import phase
 from torchspan.engine import Engine
+from torchspan.output.writer import SpanWriter
 from torchspan.words import semconv
-from torchspan.writer import SpanWriter
 
 
 def users(label, provider=None):

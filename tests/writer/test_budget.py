@@ -18,9 +18,9 @@ from torchspan.engine import CURRENT, Engine, Occurrence, Placement
 from torchspan.hooks.adapters.machinery.provenance import Provenance
 from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
 from torchspan.hooks.probes import Function, Record
+from torchspan.output.writer import MetricWriter, SpanWriter
+from torchspan.output.writer._budget import TRACES, Budget
 from torchspan.words import semconv
-from torchspan.writer import MetricWriter, SpanWriter
-from torchspan.writer._budget import TRACES, Budget
 
 COMPILE, CONVERT, BUILD = "torch_tensorrt.compile", "torch_tensorrt.convert", "tensorrt.build_engine"
 

@@ -17,7 +17,7 @@ from support import models
 from support.own_failures import consequences
 from support.tree import named
 from torchspan import TorchspanInstrumentor, _bridge
-from torchspan.writer import _memory
+from torchspan.output.writer import _memory
 
 MIB = 1 << 20
 INPUT = torch.ones(2, 16)
@@ -131,7 +131,9 @@ def test_of_a_device_nothing_is_asked_while_the_program_has_not_initialized_it(i
         answer = getattr(holder, name)
 
         def recording(*args):
-            if sys._getframe(1).f_globals["__name__"].startswith("torchspan.writer"):  # the library itself asks, too
+            if (
+                sys._getframe(1).f_globals["__name__"].startswith("torchspan.output.writer")
+            ):  # the library itself asks, too
                 asked.append(name)
             return answer(*args)
 

@@ -16,10 +16,10 @@ from opentelemetry.trace import SpanKind
 import torchspan
 from support.engines import extend
 from torchspan import phase
-from torchspan._server_span import REMEMBERED, SERVER_SPANS
 from torchspan.engine import Engine
 from torchspan.hooks import propagation
-from torchspan.writer import MetricWriter, ServingMarks
+from torchspan.output.server_span import REMEMBERED, SERVER_SPANS
+from torchspan.output.writer import MetricWriter, ServingMarks
 
 
 @pytest.fixture(autouse=True)

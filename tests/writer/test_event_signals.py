@@ -16,16 +16,16 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from support import log_records, span_file
 from support.engines import extend
 from torchspan import phase
-from torchspan.base.files import withheld
 from torchspan.engine import Engine, Occurrence
 from torchspan.hooks.adapters.machinery.provenance import Provenance
 from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
 from torchspan.hooks.probes import Function, Record
+from torchspan.output import withheld
+from torchspan.output.writer import CurrentSpanNotes, SpanWriter, event_signals
 from torchspan.sdk import RunFileProcessor
 from torchspan.testing import capture
 from torchspan.words import semconv
 from torchspan.words.redaction import messages
-from torchspan.writer import CurrentSpanNotes, SpanWriter, event_signals
 
 if not log_records.CAN_EMIT:
     pytest.skip("this version of the SDK has no log records as torchspan writes them", allow_module_level=True)
@@ -270,7 +270,7 @@ def test_a_logger_that_raises_leaves_the_exception_on_its_span(fails, exporter, 
 def test_who_asks_for_no_records_does_not_load_the_api_for_them():
     program = (
         "import sys\n"
-        "from torchspan.writer import SpanWriter, event_signals\n"
+        "from torchspan.output.writer import SpanWriter, event_signals\n"
         "SpanWriter(signals=event_signals('http', 'span', None, capture_text=False))\n"
         "print('opentelemetry._logs' in sys.modules)\n"
     )

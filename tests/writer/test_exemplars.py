@@ -12,8 +12,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 from support.engines import extend
 from torchspan import phase
 from torchspan.engine import Engine
+from torchspan.output.writer import MetricWriter, SpanWriter
 from torchspan.words import semconv
-from torchspan.writer import MetricWriter, SpanWriter
 
 
 @pytest.fixture

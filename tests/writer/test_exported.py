@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from support.engines import extend
 from torchspan import phase
 from torchspan.engine import ActiveWork, Engine
-from torchspan.writer import DeviceMemory, Heartbeats, ProcessMemory, Sampler, SpanWriter
+from torchspan.output.writer import DeviceMemory, Heartbeats, ProcessMemory, Sampler, SpanWriter
 
 
 def provider(**options):

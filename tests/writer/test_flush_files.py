@@ -16,8 +16,8 @@ from support import span_file
 from support.engines import extend
 from torchspan import phase
 from torchspan.engine import Engine
+from torchspan.output.writer import SpanWriter
 from torchspan.sdk import FileSpanExporter
-from torchspan.writer import SpanWriter
 
 HOUR = 3_600_000
 
@@ -184,7 +184,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from torchspan import phase
 from torchspan.engine import Engine
 from torchspan.sdk import FileSpanExporter
-from torchspan.writer import SpanWriter
+from torchspan.output.writer import SpanWriter
 
 provider = TracerProvider()
 provider.add_span_processor(BatchSpanProcessor(FileSpanExporter(sys.argv[1])))

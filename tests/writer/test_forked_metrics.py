@@ -18,7 +18,7 @@ from support.forked import held_elsewhere, in_forked_child
 from support.metrics import Metrics
 from torchspan import phase
 from torchspan.engine import Engine
-from torchspan.writer import MetricWriter
+from torchspan.output.writer import MetricWriter
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork"),

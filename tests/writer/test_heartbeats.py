@@ -13,8 +13,8 @@ from support.fake_time import FakeTime
 from support.own_failures import consequences
 from torchspan import phase
 from torchspan.engine import ActiveWork, Engine
-from torchspan.writer import Heartbeats
-from torchspan.writer._heartbeats import NAME
+from torchspan.output.writer import Heartbeats
+from torchspan.output.writer._heartbeats import NAME
 
 
 class Listener:

@@ -3,8 +3,8 @@
 
 import pytest
 
+from torchspan.output.writer._event_signals import exception_attributes
 from torchspan.words import semconv
-from torchspan.writer._event_signals import exception_attributes
 
 HOSTILE = [f"__{name}__" for name in ("str", "repr", "format", "bytes", "len", "iter", "bool", "eq", "hash")]
 

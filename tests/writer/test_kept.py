@@ -13,8 +13,8 @@ from support.emitted import EMITTED
 from support.engines import extend
 from torchspan import phase
 from torchspan.engine import Engine
+from torchspan.output.writer import SpanWriter
 from torchspan.sdk import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
-from torchspan.writer import SpanWriter
 
 UNSAMPLED = SpanContext(0xA, 0xB, is_remote=True, trace_flags=TraceFlags(0), trace_state=TraceState([("vendor", "1")]))
 RANDOM = 2

@@ -17,13 +17,13 @@ from support import log_records, span_file
 from support.engines import extend
 from support.tree import without_clocks
 from torchspan import phase
-from torchspan.base.files import withheld
 from torchspan.engine import Engine, Occurrence
+from torchspan.output import withheld
+from torchspan.output.writer import SpanWriter, event_signals
 from torchspan.sdk import RunFileProcessor
 from torchspan.testing import capture
 from torchspan.words import semconv
 from torchspan.words.redaction import messages
-from torchspan.writer import SpanWriter, event_signals
 
 SECRET = "the patient has pain in the left hand"
 PARSER = f"Failed to parse ONNX model from file: {SECRET}!"

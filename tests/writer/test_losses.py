@@ -13,9 +13,9 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, Sa
 from support.engines import extend
 from torchspan import phase
 from torchspan.engine import Engine
+from torchspan.output.writer import MetricWriter, SpanWriter
 from torchspan.sdk import TorchspanSampler
 from torchspan.words import semconv
-from torchspan.writer import MetricWriter, SpanWriter
 
 REASONS = {"budget", "rank", "sampler", "paused", "inside", "ring", "late"}
 

@@ -15,8 +15,8 @@ from support.forked import in_forked_child
 from torchspan import phase
 from torchspan.base.background import Background
 from torchspan.engine import Engine
-from torchspan.writer import _memory
-from torchspan.writer._memory import DeviceMemory, ProcessMemory, Sampler, peak_resident_bytes, resident_bytes
+from torchspan.output.writer import _memory
+from torchspan.output.writer._memory import DeviceMemory, ProcessMemory, Sampler, peak_resident_bytes, resident_bytes
 
 MIB = 1 << 20
 linux = pytest.mark.skipif(sys.platform != "linux", reason="memory is read on Linux only")

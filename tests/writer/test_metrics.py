@@ -30,9 +30,9 @@ from torchspan.hooks.adapters import Provenance
 from torchspan.hooks.adapters.engine_runs import wrap_run
 from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
 from torchspan.hooks.probes import PROBES, Runs
+from torchspan.output.writer import MetricWriter, ServingMarks, SpanWriter
+from torchspan.output.writer._instruments import Instruments
 from torchspan.words import semconv
-from torchspan.writer import MetricWriter, ServingMarks, SpanWriter
-from torchspan.writer._instruments import Instruments
 
 
 class Bridge:

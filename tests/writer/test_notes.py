@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events on the program's current span."""
 
+from torchspan.output.writer import CurrentSpanNotes
 from torchspan.words import semconv
-from torchspan.writer import CurrentSpanNotes
 
 
 def test_a_span_has_at_most_20_events_of_each_name(tracer, exporter):

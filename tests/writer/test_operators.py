@@ -11,11 +11,11 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from support.engines import extend
 from torchspan import phase
-from torchspan.base.files import withheld
 from torchspan.base.recorded_operators import OPERATORS, RecordedOperators
 from torchspan.engine import FOR_ITSELF, Engine
 from torchspan.engine.runs import Pick
-from torchspan.writer import SpanWriter, _span_writer
+from torchspan.output import withheld
+from torchspan.output.writer import SpanWriter, _span_writer
 
 MISSING = (
     "torchspan: PyTorch's operators are recorded, and their spans are missing, because the tracer provider has no "

@@ -16,7 +16,7 @@ from support.engines import extend
 from support.tree import named
 from torchspan import phase
 from torchspan.engine import DETACHED, Engine, processor_time
-from torchspan.writer import SpanWriter
+from torchspan.output.writer import SpanWriter
 
 THREAD, PROCESS = "torchspan.cpu.thread_time", "torchspan.cpu.process_time"
 BUSY_S = 0.05

@@ -18,9 +18,9 @@ from support.fake_time import START_NS, FakeTime
 from support.tree import named
 from torchspan import phase
 from torchspan.engine import Engine, Placement
+from torchspan.output.writer import ProgressWriter, SpanWriter
 from torchspan.sdk import FileSpanExporter
 from torchspan.words import semconv
-from torchspan.writer import ProgressWriter, SpanWriter
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from opentelemetry import trace
 from support.tree import outline
 from torchspan import phase
 from torchspan._bridge import Bridge
+from torchspan.output.writer._heartbeats import NAME
 from torchspan.words.settings import Settings
-from torchspan.writer._heartbeats import NAME
 
 
 @pytest.fixture(autouse=True)

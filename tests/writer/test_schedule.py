@@ -3,7 +3,7 @@ import itertools
 
 import pytest
 
-from torchspan.writer._heartbeats import next_beat_ns
+from torchspan.output.writer._heartbeats import next_beat_ns
 
 MS, S = 1_000_000, 1_000_000_000
 

@@ -18,7 +18,7 @@ from support.engines import extend
 from support.hostile_endpoints import closed_port
 from torchspan import phase
 from torchspan.engine import Engine
-from torchspan.writer import SpanWriter
+from torchspan.output.writer import SpanWriter
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md"
 

@@ -25,8 +25,8 @@ from torchspan.engine import Engine, Occurrence
 from torchspan.hooks.adapters.machinery.provenance import Provenance
 from torchspan.hooks.adapters.machinery.wrap import WrapperFactory
 from torchspan.hooks.probes import Function, Record
+from torchspan.output.writer import SpanWriter
 from torchspan.words import semconv
-from torchspan.writer import SpanWriter
 
 
 @pytest.fixture

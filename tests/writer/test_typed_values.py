@@ -11,8 +11,8 @@ from opentelemetry.trace import StatusCode
 from support.engines import extend
 from torchspan import phase
 from torchspan.engine import Engine, Occurrence, Placement
+from torchspan.output.writer import CurrentSpanNotes, MetricWriter, ProgressWriter, SpanWriter
 from torchspan.words import semconv
-from torchspan.writer import CurrentSpanNotes, MetricWriter, ProgressWriter, SpanWriter
 
 CANARY = "jane doe alice@example.com sk-live-4711"
 """Neither a name nor an operator, a version, a shape or a word of a library's."""

@@ -18,11 +18,11 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 from torchspan._launched import configured
 from torchspan._launched.answers import EndpointAnswers
-from torchspan.base.files import withheld
 from torchspan.base.forks import in_each_child, renewed
 from torchspan.base.thread_starts import making_threads
 from torchspan.hooks.propagation import private_api as otel_private
-from torchspan.sdk import OperatorSpanProcessor
+from torchspan.output import withheld
+from torchspan.output.sdk._operator_spans import OperatorSpanProcessor
 
 Failed = Callable[[str], None]
 """Called with a short text for each exporter that cannot be made."""

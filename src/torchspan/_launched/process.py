@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torchspan._launched.exporting import Delivery
     from torchspan._launched.provider import OwnTracers
     from torchspan.base.files.folders import Folder
-    from torchspan.sdk import RunFileProcessor
+    from torchspan.output.sdk._file_processor import RunFileProcessor
 
 
 # --- ends that do not wait for long ---------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ STARTING = "starting OpenTelemetry's SDK"
 WAITING = 0.9
 """The share of the time at a program's end that exporters have. The rest is for what Python itself does then."""
 
-_NEEDED = ("torchspan._launched.exporting", "torchspan._launched.provider", "torchspan.sdk._file_processor")
+_NEEDED = ("torchspan._launched.exporting", "torchspan._launched.provider", "torchspan.output.sdk._file_processor")
 LONGEST_WAIT_S = 1.0
 """How long a thread's first span waits for another thread that makes the provider."""
 GAVE_UP = "gave-up"
@@ -204,7 +204,7 @@ class RunProcess:
         if self._file is None:
             try:
                 with forks.uncut():
-                    from torchspan.sdk import RunFileProcessor
+                    from torchspan.output.sdk._file_processor import RunFileProcessor
 
                 self._file = RunFileProcessor(self.settings.file, self.settings.id, failed=self._file_failed)
             except Exception as error:

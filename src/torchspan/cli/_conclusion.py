@@ -29,7 +29,7 @@ from torchspan.cli._output import Output
 from torchspan.cli._run_span import ProgramRuns, RunSpan, signal_name
 from torchspan.cli._terminal import Terminal
 from torchspan.cli.show import write_problems
-from torchspan.sdk import _path
+from torchspan.output.sdk import _path
 from torchspan.traces import Node, Span, Trace, UnfinishedSpan, read, trees
 from torchspan.words import phase, semconv
 from torchspan.words.environment_variables import TORCHSPAN_WITHOUT_GPU

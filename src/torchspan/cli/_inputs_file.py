@@ -12,7 +12,7 @@ from torchspan._launched.observing import SUFFIX
 from torchspan.base.files.folders import Folder
 from torchspan.cli._output import Output, relative
 from torchspan.inputs.port import Document, InputFileError, documents, merging
-from torchspan.sdk import _path
+from torchspan.output.sdk import _path
 
 
 def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callable[[str], None]) -> bool:

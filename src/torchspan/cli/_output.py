@@ -16,7 +16,7 @@ from typing import BinaryIO
 from torchspan.answers.lines import printable
 from torchspan.base.files.opening import check_is_of_traces, open_existing, refused
 from torchspan.cli._command import CommandError
-from torchspan.sdk import _path
+from torchspan.output.sdk import _path
 from torchspan.words.environment_variables import TORCHSPAN_FILE
 
 _USAGE = 2

@@ -54,8 +54,8 @@ class RunSpan:
 
         A file that cannot be written is not a loss to the drawing: the program's spans are what it lacks then.
         """
-        from torchspan.sdk._otlp_json import lines
-        from torchspan.sdk._span_file import SpanFile
+        from torchspan.output.sdk._otlp_json import lines
+        from torchspan.output.sdk._span_file import SpanFile
 
         # The program's processes have said what is wrong with the variables.
         size, mode = (resolved_variable(name).value for name in (TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE))

@@ -15,7 +15,7 @@ from torchspan.cli._options import add_options, variables
 from torchspan.cli._output import Output, named
 from torchspan.cli._run_folder import scratch_folder
 from torchspan.cli.run import PAGE_HELP, run_program
-from torchspan.sdk import _path
+from torchspan.output.sdk import _path
 
 
 class DemoCommand:

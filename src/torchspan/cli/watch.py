@@ -23,7 +23,7 @@ from torchspan.cli._command import CommandError
 from torchspan.cli._live_lines import LiveLines, NewLines
 from torchspan.cli._terminal import Terminal
 from torchspan.cli.show import write_problems
-from torchspan.sdk import _path
+from torchspan.output.sdk import _path
 from torchspan.traces import Run, TraceFile, read
 from torchspan.words.environment_variables import TORCHSPAN_FILE
 

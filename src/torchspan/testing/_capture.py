@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from torchspan.answers import Report
-from torchspan.base.files import withheld
+from torchspan.output import withheld
 from torchspan.traces import Trace, read
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class CapturedTrace(Report):
         if number != len(ended):
             from opentelemetry.sdk.trace import Event
 
-            from torchspan.sdk._otlp_json import Encoder, lines
+            from torchspan.output.sdk._otlp_json import Encoder, lines
 
             encode = Encoder().encode
             encoded = [encode(span, texts, [Event(*fields) for fields in events]) for span, texts, events in ended]
@@ -173,7 +173,7 @@ class _Captures:
         kept_back = withheld.of(context.trace_id, context.span_id)
         ended: list[_Ended] = [(span, kept_back.texts, kept_back.events)]
         if kept_back.operators is not None:
-            from torchspan.sdk._operator_spans import spans_with_texts
+            from torchspan.output.sdk._operator_spans import spans_with_texts
 
             kept_back.operators.is_read = True
             ended.extend((*pair, ()) for pair in spans_with_texts(kept_back.operators, span))

@@ -9,7 +9,7 @@ from typing import Any
 from torchspan.base.spelling import closest
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._packages import INSTALL, plugins
-from torchspan.sdk._rule_texts import parsed
+from torchspan.output.sdk._rule_texts import parsed
 from torchspan.words import config_file
 from torchspan.words.settings import (
     LONGEST_NAME,

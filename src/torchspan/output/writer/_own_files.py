@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchspan.base.thread_starts import start_thread
-from torchspan.writer._private_sdk import span_processors
+from torchspan.output.writer._private_sdk import span_processors
 
 
 class OwnFiles:

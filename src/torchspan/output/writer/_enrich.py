@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from torchspan._server_span import SERVER_SPANS
 from torchspan.base.readiness import is_ready
 from torchspan.engine import Event, Listener
+from torchspan.output.server_span import SERVER_SPANS
 from torchspan.words import phase, semconv
 
 

@@ -7,8 +7,8 @@ from opentelemetry.trace import get_current_span
 
 from torchspan.base.by_identity import ByIdentity
 from torchspan.engine import Event, Occurrence, Surroundings
+from torchspan.output.writer._parents import SpanParents
 from torchspan.words import semconv
-from torchspan.writer._parents import SpanParents
 
 OCCURRENCES = 128
 """Maximum number of occurrences on an event that others are folded into: the SDK keeps as many on a span."""

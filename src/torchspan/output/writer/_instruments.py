@@ -16,13 +16,13 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 from torchspan.base.boundaries import ErrorBoundary
 from torchspan.base.forks import in_each_child, renewed
 from torchspan.base.version import __version__
+from torchspan.output.writer._private_sdk import export_measurements, forget_measurements
 from torchspan.words import semconv
 from torchspan.words.semconv import METRICS, Metric
-from torchspan.writer._private_sdk import export_measurements, forget_measurements
 
 if TYPE_CHECKING:
+    from torchspan.output.writer._metric_writer import MetricWriter
     from torchspan.words.phase import Phase
-    from torchspan.writer._metric_writer import MetricWriter
 
 VALUES_LIMIT = 50
 """Maximum number of values of a metric attribute whose values the program can choose: mainly classes of exceptions."""

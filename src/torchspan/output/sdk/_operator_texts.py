@@ -9,8 +9,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, TraceState
 
 from torchspan.base.recorded_operators import EVENT_BYTES, RecordedOperators
-from torchspan.sdk._operator_spans import EVENT, spans_with_texts
-from torchspan.sdk._otlp_json import Encoded, Encoder
+from torchspan.output.sdk._operator_spans import EVENT, spans_with_texts
+from torchspan.output.sdk._otlp_json import Encoded, Encoder
 
 _HAS_STATE = 0x08
 _WITH_TEXTS, _CAPTURES_TEXT = 0x40, 0x80

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult, 
 from opentelemetry.trace import Link, SpanContext, SpanKind, TraceState
 
 from torchspan.base.logs import Log
-from torchspan.sdk._rule_texts import RulesInUse
+from torchspan.output.sdk._rule_texts import RulesInUse
 from torchspan.words.sampling import KEEP, KEPT, PARENT_SAMPLED
 from torchspan.words.sampling.ids import IDS, Kept, threshold_text
 from torchspan.words.sampling.rules import SamplingRules

@@ -22,8 +22,8 @@ except ImportError as error:
 
 from torchspan.base.logs import Log
 from torchspan.base.version import __version__
-from torchspan.sdk._span_file import FileIsFullError, SpanFile
-from torchspan.sdk._starts import start_of
+from torchspan.output.sdk._span_file import FileIsFullError, SpanFile
+from torchspan.output.sdk._starts import start_of
 from torchspan.words import semconv
 from torchspan.words.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE
 

@@ -7,11 +7,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchspan.sdk._file_exporter import FileSpanExporter
-    from torchspan.sdk._file_processor import RunFileProcessor
-    from torchspan.sdk._operator_spans import OperatorSpanProcessor
-    from torchspan.sdk._resource import TorchspanResourceDetector
-    from torchspan.sdk._sampler import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
+    from torchspan.output.sdk._file_exporter import FileSpanExporter
+    from torchspan.output.sdk._file_processor import RunFileProcessor
+    from torchspan.output.sdk._operator_spans import OperatorSpanProcessor
+    from torchspan.output.sdk._resource import TorchspanResourceDetector
+    from torchspan.output.sdk._sampler import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
 
 __all__ = [
     "FileSpanExporter",
@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
     # Every Python that an instrumented program starts loads the sampler, and seldom writes a file.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"torchspan.output.sdk.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

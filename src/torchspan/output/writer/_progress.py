@@ -10,10 +10,10 @@ from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TracerProvider
 
 from torchspan.engine import Event
+from torchspan.output.writer._own_files import OwnFiles, aside
+from torchspan.output.writer._tracer import TracerOf, TracerSource
 from torchspan.words import phase, semconv
 from torchspan.words.semconv import Attribute
-from torchspan.writer._own_files import OwnFiles, aside
-from torchspan.writer._tracer import TracerOf, TracerSource
 
 _NS = 1e9
 

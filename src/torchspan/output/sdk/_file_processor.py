@@ -18,17 +18,17 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import SpanContext, TraceFlags
 
 from torchspan.base.boundaries import ErrorBoundary
-from torchspan.base.files import withheld
 from torchspan.base.files.opening import system
 from torchspan.base.forks import before_each_fork, in_each_child
 from torchspan.base.logs import Log
 from torchspan.base.recorded_operators import RecordedOperators
 from torchspan.base.thread_starts import without_signals
-from torchspan.sdk import _operator_texts
-from torchspan.sdk._open_spans import OpenSpan, OpenSpans
-from torchspan.sdk._otlp_json import Encoded
-from torchspan.sdk._span_file import Lost, SpanFile
-from torchspan.sdk._starts import start_of
+from torchspan.output import withheld
+from torchspan.output.sdk import _operator_texts
+from torchspan.output.sdk._open_spans import OpenSpan, OpenSpans
+from torchspan.output.sdk._otlp_json import Encoded
+from torchspan.output.sdk._span_file import Lost, SpanFile
+from torchspan.output.sdk._starts import start_of
 from torchspan.words import phase, semconv
 from torchspan.words.environment_variables import TORCHSPAN_FILE_MODE
 

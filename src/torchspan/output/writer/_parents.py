@@ -18,8 +18,8 @@ from torchspan.base.by_identity import ByIdentity
 from torchspan.base.context.span_ends import SpanEnds
 from torchspan.engine.run_tally import RunTally
 from torchspan.engine.runs import Parent, Surroundings
+from torchspan.output.writer._budget import limited_by
 from torchspan.words.phase import Folded, Phase
-from torchspan.writer._budget import limited_by
 
 
 def is_suppressed() -> bool:
@@ -27,7 +27,7 @@ def is_suppressed() -> bool:
     return not is_instrumentation_enabled()
 
 
-_OUTPUT = ("opentelemetry.sdk.", "torchspan.writer.")
+_OUTPUT = ("opentelemetry.sdk.", "torchspan.output.writer.")
 
 
 def is_inside_output(skipped: int = 1) -> bool:

@@ -12,7 +12,7 @@ from opentelemetry.instrumentation.utils import suppress_instrumentation
 from torchspan.base.background import Background, Wake
 from torchspan.base.errors import Guard
 from torchspan.engine import ActiveWork, Event, Listener
-from torchspan.writer._progress import ProgressWriter
+from torchspan.output.writer._progress import ProgressWriter
 
 # --- when to report -------------------------------------------------------------------------------------------------
 NS = 1_000_000_000

@@ -23,8 +23,8 @@ from torchspan.base.files.opening import (
     write_some,
 )
 from torchspan.base.forks import in_each_child
-from torchspan.sdk import _path
-from torchspan.sdk._otlp_json import Encoded, Encoder, lines
+from torchspan.output.sdk import _path
+from torchspan.output.sdk._otlp_json import Encoded, Encoder, lines
 from torchspan.words.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.words.settings import value_of
 

@@ -21,10 +21,10 @@ from opentelemetry.trace import Link, SpanContext, Status, StatusCode
 
 from torchspan.base.background import Background, Wake
 from torchspan.base.boundaries import ErrorBoundary, kind_of
-from torchspan.base.files import withheld
 from torchspan.base.forks import in_each_child
 from torchspan.base.logs import Log
 from torchspan.base.recorded_operators import RecordedOperators
+from torchspan.output import withheld
 from torchspan.words import phase, semconv
 
 EVENT = struct.Struct("<QQQQQQQHBBI")

@@ -26,23 +26,23 @@ from opentelemetry.trace import (
     TracerProvider,
 )
 
-from torchspan.base.files import withheld
-from torchspan.base.files.withheld import NOTHING, Withheld, WithheldEvent
 from torchspan.base.logs import Log
 from torchspan.base.recorded_operators import OPERATORS
 from torchspan.engine import FOR_ITSELF, Attributes, Event, Listener, Occurrence
+from torchspan.output import withheld
+from torchspan.output.withheld import NOTHING, Withheld, WithheldEvent
+from torchspan.output.writer._budget import SPANS_PER_TRACE, Budget, limited_by
+from torchspan.output.writer._event_signals import EventSignals, LoggedOccurrence
+from torchspan.output.writer._folding import Folding
+from torchspan.output.writer._metric_writer import compile_outcome
+from torchspan.output.writer._own_files import OwnFiles, aside
+from torchspan.output.writer._parents import SpanParents
+from torchspan.output.writer._selected_ranks import SelectedRanks
+from torchspan.output.writer._tracer import TracerOf, TracerSource, start_kept
 from torchspan.words import semconv
 from torchspan.words.phase import COMPILE, IMPORT, Phase
 from torchspan.words.sampling import STARTED_BY
 from torchspan.words.sampling.rules import SamplingRules
-from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
-from torchspan.writer._event_signals import EventSignals, LoggedOccurrence
-from torchspan.writer._folding import Folding
-from torchspan.writer._metric_writer import compile_outcome
-from torchspan.writer._own_files import OwnFiles, aside
-from torchspan.writer._parents import SpanParents
-from torchspan.writer._selected_ranks import SelectedRanks
-from torchspan.writer._tracer import TracerOf, TracerSource, start_kept
 
 SHORTEST_ON_PROCESSOR_S = 0.001
 """Less time on the processor is not written."""

@@ -12,12 +12,12 @@ from opentelemetry import context as context_api
 from opentelemetry import trace
 
 from torchspan.base.by_identity import ByIdentity
-from torchspan.base.files import withheld
 from torchspan.engine import Attributes, Occurrence
 from torchspan.engine.event import NOTES_LIMIT
+from torchspan.output import withheld
+from torchspan.output.writer._event_signals import EventSignals, LoggedOccurrence
+from torchspan.output.writer._parents import is_suppressed
 from torchspan.words import semconv
-from torchspan.writer._event_signals import EventSignals, LoggedOccurrence
-from torchspan.writer._parents import is_suppressed
 
 
 class CurrentSpanNotes:

@@ -12,14 +12,14 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import ProxyTracerProvider, Span, SpanContext, Tracer, TracerProvider
 
-from torchspan._server_span import SERVER_SPANS
 from torchspan.base.version import __version__
 from torchspan.engine import Event
+from torchspan.output.server_span import SERVER_SPANS
+from torchspan.output.writer._private_sdk import span_processors
 from torchspan.words import semconv
 from torchspan.words.sampling import KEPT
 from torchspan.words.sampling.ids import IDS, Kept, KeptRange, SameTrace, threshold_of
 from torchspan.words.sampling.rules import SamplingRules
-from torchspan.writer._private_sdk import span_processors
 
 TracerOf = Callable[[TracerProvider, str, str, str], Tracer]
 """Returns the tracer for a provider, and a tracer's name, version and schema."""

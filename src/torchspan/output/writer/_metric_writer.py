@@ -21,6 +21,8 @@ from torchspan.base.errors import PROCESS_GUARD, UserCallback
 from torchspan.base.forks import renewed
 from torchspan.engine import ActiveWork, Engine, Event, Listener
 from torchspan.engine.run_times import RunTimes
+from torchspan.output.writer._instruments import OUTSIDE, Instruments, instruments_of
+from torchspan.output.writer._parents import is_inside_output
 from torchspan.words import semconv
 from torchspan.words.phase import COMPILE, Phase
 from torchspan.words.semconv import METRICS, Metric
@@ -34,8 +36,6 @@ from torchspan.words.semconv.measures import (
     RunningWork,
     Size,
 )
-from torchspan.writer._instruments import OUTSIDE, Instruments, instruments_of
-from torchspan.writer._parents import is_inside_output
 
 # --- measurements of events -----------------------------------------------------------------------------------------
 Facts = Mapping[str, Any]
