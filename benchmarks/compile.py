@@ -137,7 +137,7 @@ def prepare(subject, kind, path):
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
-    importlib.import_module("torchspan._bridge")  # otherwise imported with the first library that is observed
+    importlib.import_module("torchspan.start.bridge")  # otherwise imported with the first library that is observed
     from torchspan import TorchspanInstrumentor
     from torchspan.sdk import FileSpanExporter
 

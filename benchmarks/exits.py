@@ -32,7 +32,7 @@ from opentelemetry import metrics, trace
 if sys.argv[1] == "with":
     from torchspan.words import settings
     from torchspan import phase
-    from torchspan._bridge import Bridge
+    from torchspan.start.bridge import Bridge
     engine = Bridge(settings.load({}), {}, run=None)._engine
     work = engine.open(phase.COMPILE, {})
     time.sleep(float(sys.argv[2]))

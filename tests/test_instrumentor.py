@@ -24,14 +24,15 @@ from opentelemetry.instrumentation.distro import BaseDistro
 from opentelemetry.sdk.trace import TracerProvider
 
 import torchspan
-import torchspan._bridge  # so that it can be replaced
+import torchspan.start.bridge  # so that it can be replaced
 from support import child
 from support.own_failures import consequences
-from torchspan import TorchspanInstrumentor, instrumentor
+from torchspan import TorchspanInstrumentor
 from torchspan.engine import RUNNING
 from torchspan.exceptions import ConfigurationError
 from torchspan.hooks.adapters import export
 from torchspan.output.server_span import ServerSpans
+from torchspan.start import instrumentor
 from torchspan.words.settings import ARGUMENTS, SETTINGS, Settings
 from torchspan.words.settings.kinds import Choice
 
@@ -57,7 +58,7 @@ def used(monkeypatch):
         def close(self):
             pass
 
-    monkeypatch.setattr("torchspan._bridge.Bridge", Bridge)
+    monkeypatch.setattr("torchspan.start.bridge.Bridge", Bridge)
     monkeypatch.setitem(sys.modules, "tensorrt", types.ModuleType("tensorrt"))
     return built
 
@@ -299,7 +300,7 @@ def test_a_distro_that_hands_every_instrumentor_an_argument_of_its_own_enables_t
             super().load_instrumentor(entry_point, tenant="x", **kwargs)
 
     entry_point = EntryPoint(
-        name="torchspan", value="torchspan.instrumentor:TorchspanInstrumentor", group="opentelemetry_instrumentor"
+        name="torchspan", value="torchspan.start.instrumentor:TorchspanInstrumentor", group="opentelemetry_instrumentor"
     )
     Distro().load_instrumentor(entry_point, skip_dep_check=True)
     assert caplog.messages == ["instrument() ignores unknown arguments: tenant"]
@@ -408,7 +409,7 @@ def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, mon
     def fails(*args, **kwargs):
         raise RuntimeError("torchspans")
 
-    monkeypatch.setattr("torchspan._bridge.Bridge", fails)
+    monkeypatch.setattr("torchspan.start.bridge.Bridge", fails)
     for library in ("torch_tensorrt", "tensorrt", "tensorrt_rtx"):
         monkeypatch.setitem(sys.modules, library, types.ModuleType(library))
     for library in (

@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from torchspan import TorchspanInstrumentor
-from torchspan._launched.run_settings import RunSettings
 from torchspan.sdk import FileSpanExporter
+from torchspan.start.launched.run_settings import RunSettings
 from torchspan.words import settings as _settings
 from torchspan.words.settings import SETTINGS, VARIABLES, Source
 from torchspan.words.settings.kinds import Choice
@@ -116,7 +116,7 @@ LIGHT = [name for name in NAMES if name != "TORCHSPAN_WITHOUT_GPU"]  # which may
 @given(st.dictionaries(st.sampled_from(LIGHT), TEXTS))
 def test_torchspan_starts_and_stops_whatever_the_variables_say(environment):
     instrumentor = TorchspanInstrumentor()
-    with mock.patch.dict(os.environ, environment), mock.patch("torchspan._bridge.Bridge"), Messages():
+    with mock.patch.dict(os.environ, environment), mock.patch("torchspan.start.bridge.Bridge"), Messages():
         instrumentor.instrument()
         assert instrumentor.is_instrumented_by_opentelemetry
         instrumentor.uninstrument()

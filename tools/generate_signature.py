@@ -15,7 +15,7 @@ from torchspan.words.settings import SETTINGS
 from torchspan.words.settings.kinds import Choice, Switch
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "torchspan"
-FUNCTION = SOURCE / "instrumentor.py"
+FUNCTION = SOURCE / "start/instrumentor.py"
 STUB = SOURCE / "words" / "settings" / "arguments.pyi"
 WIDTH = 130
 
@@ -38,7 +38,7 @@ class InstrumentSettings(TypedDict, total=False):
 
 
 def function():
-    """instrumentor.py, with the arguments of today."""
+    """start/instrumentor.py, with the arguments of today."""
     text, found = DOCSTRING.subn(lambda _match: docstring(), FUNCTION.read_text(encoding="utf-8"))
     if found != 1:
         raise ValueError(f"{FUNCTION.name} has {found} places for its arguments")

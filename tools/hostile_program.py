@@ -181,7 +181,7 @@ def during_import(name, marker, action):
 
 instrument()
 if "uninstrument" in ON and IS_TRACED:
-    during_import("torchspan.observers", "torchspan._bridge", torchspan.uninstrument)
+    during_import("torchspan.observers", "torchspan.start.bridge", torchspan.uninstrument)
     torchspan.observers.observable(lambda: None)()
     PROBLEMS.extend(f"a span after uninstrument(): {span.name}" for span in FINISHED)
     FINISHED.clear()

@@ -35,16 +35,16 @@ if _typing.TYPE_CHECKING:
     from torchspan.hooks.batching import batch
     from torchspan.hooks.device._requests import layers
     from torchspan.hooks.operators._block import operators
-    from torchspan.instrumentor import TorchspanInstrumentor, flush, instrument, uninstrument
+    from torchspan.start.instrumentor import TorchspanInstrumentor, flush, instrument, uninstrument
 
 _LATER = {
-    "TorchspanInstrumentor": "instrumentor",
+    "TorchspanInstrumentor": "start.instrumentor",
     "batch": "hooks.batching",
-    "flush": "instrumentor",
-    "instrument": "instrumentor",
+    "flush": "start.instrumentor",
+    "instrument": "start.instrumentor",
     "layers": "hooks.device._requests",
     "operators": "hooks.operators._block",
-    "uninstrument": "instrumentor",
+    "uninstrument": "start.instrumentor",
 }
 
 

@@ -44,10 +44,13 @@ def test_every_start_of_a_thread_in_the_source_is_one_of_those_that_block_signal
     found = {str(file.relative_to(source)): names for file in sorted(source.rglob("*.py")) if (names := starts(file))}
     assert found == {
         "base/thread_starts.py": ["Thread"],
-        "_launched/configured.py": [
+        "start/launched/configured.py": [
             "ThreadPoolExecutor"
         ],  # inside `without_signals`: the SDK makes it for its detectors
-        "_launched/exporting.py": ["BatchSpanProcessor", "PeriodicExportingMetricReader"],  # inside `making_threads`
+        "start/launched/exporting.py": [
+            "BatchSpanProcessor",
+            "PeriodicExportingMetricReader",
+        ],  # inside `making_threads`
         "output/sdk/_file_processor.py": ["start_new_thread"],  # inside `without_signals`
     }
 

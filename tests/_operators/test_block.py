@@ -277,7 +277,7 @@ def test_a_span_of_the_program_inside_the_block_is_next_to_the_operators(native_
     from opentelemetry import trace as api
 
     with recording() as trace, torchspan.operators(depth=1, min_duration=0):
-        provider = torchspan.instrumentor.tracer_provider()
+        provider = torchspan.start.instrumentor.tracer_provider()
         with provider.get_tracer("user").start_as_current_span("step"):
             ONES.sin()
         assert api.get_current_span().is_recording()

@@ -10,9 +10,9 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, Sa
 
 import torchspan
 from support.operators import BLOCK, children, names, operators, recording, table
-from torchspan import instrumentor
 from torchspan.hooks.operators import OperatorRoots
 from torchspan.observers import observable
+from torchspan.start import instrumentor
 
 ONES = torch.ones(4, 4)
 pytestmark = pytest.mark.usefixtures("native_library")

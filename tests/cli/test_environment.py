@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from torchspan._launched.run_settings import RunSettings
 from torchspan.cli.run import SITE, environment
+from torchspan.start.launched.run_settings import RunSettings
 
 SETTINGS = RunSettings(
     id="0123456789abcdef",

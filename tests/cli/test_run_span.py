@@ -7,9 +7,9 @@ import sys
 
 from support import span_file
 from support.receiver import Receiver
-from torchspan._launched.crash import Crash
 from torchspan.cli._child import Ended
 from torchspan.cli._conclusion import crash_lines
+from torchspan.start.launched.crash import Crash
 from torchspan.traces import Span, UnfinishedSpan
 from torchspan.traces import trees as trees_of
 

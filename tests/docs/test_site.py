@@ -31,7 +31,7 @@ INTERNAL = {
     "torchspan.cli",  # docs/reference/cli.md
     "torchspan.hooks.device",  # `torchspan.layers`
     "torchspan.engine",
-    "torchspan.instrumentor",  # `torchspan.instrument`
+    "torchspan.start.instrumentor",  # `torchspan.instrument`
     "torchspan.native",  # `python -m torchspan.native`
     "torchspan.hooks.probes",
     "torchspan.hooks.propagation",

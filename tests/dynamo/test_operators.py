@@ -13,7 +13,7 @@ from support import compiled
 from support.dynamo import breaks, clean_dynamo
 from support.garbage import not_collected
 from support.operators import BLOCK, children, operators, recording, table
-from torchspan import instrumentor
+from torchspan.start import instrumentor
 
 pytestmark = pytest.mark.usefixtures("native_library")
 

@@ -166,8 +166,8 @@ def test_every_lock_of_a_running_bridge_has_a_row(running):
         "base.forks:SWITCHING",
         "engine.run_tally:RunTally._summing",
         "engine.run_times:RunTimes._taking",
-        "instrumentor:TorchspanInstrumentor._switching",
-        "instrumentor:_Arrivals._lock",
+        "start.instrumentor:TorchspanInstrumentor._switching",
+        "start.instrumentor:_Arrivals._lock",
         "output.writer._metric_writer:MetricWriter._lock",
     } <= found
 
@@ -298,8 +298,8 @@ class Noted:
 
 
 OPEN = {
-    "instrumentor:TorchspanInstrumentor._switching",
-    "instrumentor:_Arrivals._lock",
+    "start.instrumentor:TorchspanInstrumentor._switching",
+    "start.instrumentor:_Arrivals._lock",
     "engine.stack:EventStack._lock",
 }
 """Inside these, any other may be taken: the table allows it in words."""

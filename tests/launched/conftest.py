@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from torchspan._launched.run_report import read_reports
-from torchspan._launched.run_settings import RunSettings
 from torchspan.base.files.folders import Folder
 from torchspan.cli.run import environment
+from torchspan.start.launched.run_report import read_reports
+from torchspan.start.launched.run_settings import RunSettings
 
 RECEIVER = """
 # What the program's own exporter receives, as lines of JSON without ids and times: a tree by names.

@@ -7,7 +7,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.metrics.export import MetricsData
 
 from support.hostile_endpoints import CLOSE, Authority, Dripping, Endpoint, Long, closed_port, http
-from torchspan._launched.answers import EndpointAnswers
+from torchspan.start.launched.answers import EndpointAnswers
 
 ENDS = """
 import sys

@@ -10,14 +10,14 @@ import textwrap
 import pytest
 
 from support.descriptors import no_more_descriptors
-from torchspan._launched import faults
-from torchspan._launched.crash import Crash, read_crash, read_crashes
 from torchspan.base.files import opening
 from torchspan.base.files.folders import Folder
+from torchspan.start.launched import faults
+from torchspan.start.launched.crash import Crash, read_crash, read_crashes
 
 BEGIN = """
 import sys; from torchspan.base.files.folders import Folder
-from torchspan._launched.faults import catch_crashes
+from torchspan.start.launched.faults import catch_crashes
 catch_crashes(Folder(sys.argv[1]))
 import faulthandler
 """

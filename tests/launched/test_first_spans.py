@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from torchspan._launched.run_report import problems
+from torchspan.start.launched.run_report import problems
 
 TOGETHER = """
 import sys, threading
@@ -29,7 +29,7 @@ threads = [threading.Thread(target=request, args=(number,)) for number in range(
 MAKING = """
 import sys, threading
 from opentelemetry import trace
-from torchspan._launched import process, provider
+from torchspan.start.launched import process, provider
 
 tracer = trace.get_tracer("app")
 making, may_end = threading.Event(), threading.Event()
@@ -92,7 +92,7 @@ def test_no_span_waits_after_one_has_waited_without_success(program):
 def test_a_span_that_begins_inside_of_the_making_of_the_provider_does_not_wait(program):
     inside = """
 from opentelemetry import trace
-from torchspan._launched import provider
+from torchspan.start.launched import provider
 
 tracer = trace.get_tracer("app")
 
@@ -112,7 +112,7 @@ tracer.start_span("around").end()
 IMPORTS = """
 import sys
 from opentelemetry import trace
-from torchspan._launched.process import RunProcess
+from torchspan.start.launched.process import RunProcess
 
 imported, is_making = [], []
 

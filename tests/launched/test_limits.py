@@ -12,10 +12,10 @@ from opentelemetry.trace import SpanKind
 
 from support.engines import extend
 from torchspan import phase
-from torchspan._launched.provider import OwnTracers
-from torchspan._launched.run_settings import RunSettings
 from torchspan.engine import Engine, Placement, RateLimits, RunSampling, Verdict
 from torchspan.output.writer import SpanParents, SpanWriter
+from torchspan.start.launched.provider import OwnTracers
+from torchspan.start.launched.run_settings import RunSettings
 
 RUN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 SETTINGS = RunSettings("1" * 16, "/x.jsonl", "/reports", RUN, 0, 2.0)

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from support.forked import in_forked_child
 from support.operator_records import run
-from torchspan._launched.exporting import Delivery
+from torchspan.start.launched.exporting import Delivery
 
 forks = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # from 3.12 on
 

@@ -60,7 +60,7 @@ SAME = """
 import sys
 print([name for name in ("calendar", "csv", "json", "packaging", "queue", "uuid") if name in sys.modules])
 from torchspan.base import forks
-from torchspan._launched import run_report
+from torchspan.start.launched import run_report
 import json, json.decoder, logging, threading, weakref
 
 print(run_report.json is json, json.decoder.JSONDecoder is json.JSONDecoder)

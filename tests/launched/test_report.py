@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from torchspan._launched.run_report import RunReport, likely_reason, missing, problems, read_reports
 from torchspan.base.files.folders import Folder
+from torchspan.start.launched.run_report import RunReport, likely_reason, missing, problems, read_reports
 
 PYTHON = "/venv/bin/python"
 LOADED = {"torch_tensorrt": "9.0"}

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from torchspan._launched.provider import service_name
+from torchspan.start.launched.provider import service_name
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from torchspan._launched.run_settings import RunSettings
+from torchspan.start.launched.run_settings import RunSettings
 
 SETTINGS = RunSettings(
     id="0123456789abcdef",

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from torchspan._launched.run_settings import RunSettings
 from torchspan.cli.run import SITE, environment
+from torchspan.start.launched.run_settings import RunSettings
 
 SETTINGS = RunSettings("00000000000000aa", "/nowhere/x", "/nowhere/r", "00-" + "1" * 32 + "-" + "2" * 16 + "-01", 1)
 STATE = """

@@ -19,7 +19,7 @@ COMPILING = '''
 from contextlib import contextmanager
 from torchspan.words import settings
 from torchspan import phase
-from torchspan._bridge import Bridge
+from torchspan.start.bridge import Bridge
 
 engine = Bridge(settings.load({}), {}, run=None)._engine
 

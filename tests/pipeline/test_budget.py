@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch_tensorrt
 
-import torchspan._bridge
+import torchspan.start.bridge
 from support.tree import named
 
 COMPILE, CONVERT, BUILD = "torch_tensorrt.compile", "torch_tensorrt.convert", "tensorrt.build_engine"
@@ -75,8 +75,8 @@ def test_a_compilation_with_300_engines_stays_below_2000_spans_with_every_conver
 
 
 def test_with_little_room_the_compilation_tells_what_was_in_it(instrument, exporter, monkeypatch):
-    small = functools.partial(torchspan._bridge.writer.SpanWriter, spans_per_trace=20)
-    monkeypatch.setattr("torchspan._bridge.writer.SpanWriter", small)
+    small = functools.partial(torchspan.start.bridge.writer.SpanWriter, spans_per_trace=20)
+    monkeypatch.setattr("torchspan.start.bridge.writer.SpanWriter", small)
     instrument(build_phases="on")
     module = compiled(6)
     x = torch.linspace(-1, 1, 8).reshape(2, 4)
@@ -103,7 +103,8 @@ def test_an_exception_in_a_conversion_that_was_folded_is_reported_on_the_compila
         raise error
 
     monkeypatch.setattr(
-        "torchspan._bridge.writer.SpanWriter", functools.partial(torchspan._bridge.writer.SpanWriter, spans_per_trace=9)
+        "torchspan.start.bridge.writer.SpanWriter",
+        functools.partial(torchspan.start.bridge.writer.SpanWriter, spans_per_trace=9),
     )
     instrument()
     dynamo_tensorrt_converter(operator)(fails)

@@ -18,7 +18,7 @@ from support import models
 from support.metrics import Metrics
 from support.tree import named
 from torchspan.engine import rate_limits
-from torchspan.instrumentor import LIBRARIES
+from torchspan.start.instrumentor import LIBRARIES
 
 OPERATOR = torch.ops.aten.special_i1e.default
 COMPILE, EXECUTE = "torch_tensorrt.compile", "torch_tensorrt.execute"

@@ -10,7 +10,7 @@ import torch_tensorrt
 import torchspan
 from support import models
 from support.operators import BLOCK, children, operators, recording, table
-from torchspan import instrumentor
+from torchspan.start import instrumentor
 
 pytestmark = pytest.mark.usefixtures("native_library")
 

@@ -18,8 +18,9 @@ from support import models
 from support.fake_time import FakeTime
 from support.receiver import Receiver
 from support.tree import named
-from torchspan import TorchspanInstrumentor, _bridge
+from torchspan import TorchspanInstrumentor
 from torchspan.engine import ActiveWork
+from torchspan.start import bridge
 from torchspan.traces import read
 
 SLOW = Path(__file__).parent / "slow_program.py"
@@ -263,7 +264,7 @@ def active(monkeypatch):
             super().__init__(*which)
             made.append(self)
 
-    monkeypatch.setattr(_bridge.engine, "ActiveWork", Kept)
+    monkeypatch.setattr(bridge.engine, "ActiveWork", Kept)
     return made
 
 

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 import weaver
 from support.needs import named, program
-from torchspan.instrumentor import TorchspanInstrumentor
+from torchspan.start.instrumentor import TorchspanInstrumentor
 
 pytestmark = pytest.mark.needs("weaver")
 

@@ -66,7 +66,7 @@ ABOVE_THE_GUARDS = SWALLOWED | {
         "ServerSpans._make_processor.ServerSpanProcessor.on_start",
         "ServerSpans._make_processor.ServerSpanProcessor.on_end",
     ),
-    "instrumentor": (
+    "start.instrumentor": (
         "TorchspanInstrumentor.instrument", "TorchspanInstrumentor._enabling", "TorchspanInstrumentor.uninstrument",
         "instrument", "uninstrument", "flush",
     ),

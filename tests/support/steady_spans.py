@@ -3,7 +3,7 @@
 
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from torchspan.instrumentor import LIBRARIES
+from torchspan.start.instrumentor import LIBRARIES
 
 _PHASE, _BACKEND = "torch.compile_phase ", "torch.compile_phase backend_compile"
 _WAIT = "torch.compile_wait"

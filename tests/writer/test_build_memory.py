@@ -16,8 +16,9 @@ import torch_tensorrt
 from support import models
 from support.own_failures import consequences
 from support.tree import named
-from torchspan import TorchspanInstrumentor, _bridge
+from torchspan import TorchspanInstrumentor
 from torchspan.output.writer import _memory
+from torchspan.start import bridge as _bridge
 
 MIB = 1 << 20
 INPUT = torch.ones(2, 16)

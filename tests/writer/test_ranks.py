@@ -8,8 +8,8 @@ from opentelemetry import trace
 
 from support.tree import outline
 from torchspan import phase
-from torchspan._bridge import Bridge
 from torchspan.output.writer._heartbeats import NAME
+from torchspan.start.bridge import Bridge
 from torchspan.words.settings import Settings
 
 

@@ -11,9 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from torchspan._launched.crash import Crash, read_crashes
-from torchspan._launched.run_report import NOTHING, RunReport, likely_reason, missing, problems, read_reports
-from torchspan._launched.run_settings import RunSettings
 from torchspan.answers import _frame_answer, _labels, remedies
 from torchspan.answers.drawing import Drawing
 from torchspan.answers.lines import printable
@@ -30,6 +27,9 @@ from torchspan.cli._run_span import ProgramRuns, RunSpan, signal_name
 from torchspan.cli._terminal import Terminal
 from torchspan.cli.show import write_problems
 from torchspan.output.sdk import _path
+from torchspan.start.launched.crash import Crash, read_crashes
+from torchspan.start.launched.run_report import NOTHING, RunReport, likely_reason, missing, problems, read_reports
+from torchspan.start.launched.run_settings import RunSettings
 from torchspan.traces import Node, Span, Trace, UnfinishedSpan, read, trees
 from torchspan.words import phase, semconv
 from torchspan.words.environment_variables import TORCHSPAN_WITHOUT_GPU

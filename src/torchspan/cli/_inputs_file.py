@@ -8,11 +8,11 @@ import secrets
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
-from torchspan._launched.observing import SUFFIX
 from torchspan.base.files.folders import Folder
 from torchspan.cli._output import Output, relative
 from torchspan.inputs.port import Document, InputFileError, documents, merging
 from torchspan.output.sdk import _path
+from torchspan.start.launched.observing import SUFFIX
 
 
 def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callable[[str], None]) -> bool:

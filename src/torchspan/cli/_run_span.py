@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchspan._launched.run_settings import RunSettings, parse_traceparent
 from torchspan.base.version import __version__
 from torchspan.cli._child import Ended
+from torchspan.start.launched.run_settings import RunSettings, parse_traceparent
 from torchspan.traces import Span, read
 from torchspan.words import phase, semconv
 from torchspan.words.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
@@ -74,8 +74,8 @@ class RunSpan:
         Args:
             failing: Names of exporters that are left out. So is the console, which is the program's output.
         """
-        from torchspan._launched.exporting import span_exporters
-        from torchspan._launched.process import Ends
+        from torchspan.start.launched.exporting import span_exporters
+        from torchspan.start.launched.process import Ends
 
         if not parse_traceparent(self._settings.span)[2] & 1:  # type: ignore[index]
             return []

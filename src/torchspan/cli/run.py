@@ -11,8 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from torchspan import _launched
-from torchspan._launched.run_settings import RunSettings, new_span
 from torchspan.cli import _child
 from torchspan.cli import _output as _output_file
 from torchspan.cli._command import CommandError
@@ -21,6 +19,8 @@ from torchspan.cli._options import add_options, variables
 from torchspan.cli._output import Output
 from torchspan.cli._redacted_copy import HELP
 from torchspan.cli._run_folder import scratch_folder
+from torchspan.start import launched
+from torchspan.start.launched.run_settings import RunSettings, new_span
 from torchspan.words.environment_variables import (
     TORCHSPAN_CAPTURE,
     TORCHSPAN_FILE,
@@ -30,7 +30,7 @@ from torchspan.words.environment_variables import (
 from torchspan.words.settings import resolved_variable
 
 # --- the environment of the program ---------------------------------------------------------------------------------
-SITE = str(Path(_launched.__file__).parent / "site")
+SITE = str(Path(launched.__file__).parent / "site")
 """The folder of the `sitecustomize` that starts torchspan in each Python process."""
 
 

@@ -113,7 +113,7 @@ def _instrumented(wanted: Any, settings: InstrumentSettings) -> Iterator[Any]:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-    from torchspan import instrumentor
+    from torchspan.start import instrumentor
 
     if wanted is not None and not isinstance(wanted, TracerProvider):
         raise TypeError(f"tracer_provider must be an opentelemetry.sdk.trace.TracerProvider, not {wanted!r}")

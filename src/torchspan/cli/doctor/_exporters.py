@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from torchspan._launched.configured import PROTOCOLS
 from torchspan.cli import _output as output
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._packages import plugins
 from torchspan.output.sdk import _path
+from torchspan.start.launched.configured import PROTOCOLS
 from torchspan.words.environment_variables import TORCHSPAN_FILE
 from torchspan.words.settings import value_of
 

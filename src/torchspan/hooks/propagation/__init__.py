@@ -30,7 +30,7 @@ from torchspan.base.patching import Function, Patches
 from torchspan.hooks.propagation._context import CONSEQUENCE, CurrentContext, StartContext
 
 if TYPE_CHECKING:
-    from torchspan._launched.process import RunProcess
+    from torchspan.start.launched.process import RunProcess
 
 __all__ = ["install"]
 

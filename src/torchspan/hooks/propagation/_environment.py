@@ -19,7 +19,7 @@ from torchspan.hooks.propagation._start_up import INHERITED
 from torchspan.words.environment_variables import TORCHSPAN_RUN
 
 if TYPE_CHECKING:
-    from torchspan._launched.process import RunProcess
+    from torchspan.start.launched.process import RunProcess
 
 ENV_PLACE = 10
 """The position of `env` among the arguments of `subprocess.Popen`, not counting `self`."""

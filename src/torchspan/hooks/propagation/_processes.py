@@ -40,7 +40,7 @@ from torchspan.hooks.propagation import _carrier
 from torchspan.hooks.propagation._context import from_elsewhere
 
 if TYPE_CHECKING:
-    from torchspan._launched.process import RunProcess
+    from torchspan.start.launched.process import RunProcess
 
 # --- whether the span that started a process is over ----------------------------------------------------------------
 # It is over when a file in memory has a byte. Forked processes inherit the file, and spawned ones receive it. The byte is written when

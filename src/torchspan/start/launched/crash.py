@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import NamedTuple
 
-from torchspan._launched.faults import SUFFIX
 from torchspan.base.files.folders import Folder
+from torchspan.start.launched.faults import SUFFIX
 
 _LARGEST = 1_000_000
 """Bytes that are read of a file."""
@@ -73,7 +73,7 @@ _NOT_THE_USERS = re.compile(
     """,
     re.VERBOSE,
 )
-_OWN = PurePath(__file__).parents[1].as_posix() + "/"
+_OWN = PurePath(__file__).parents[2].as_posix() + "/"
 
 
 def _is_number(text: str) -> bool:

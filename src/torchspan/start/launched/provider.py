@@ -23,9 +23,9 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, TraceFlags
 
-from torchspan._launched import configured
-from torchspan._launched.run_settings import RunSettings, parse_traceparent
 from torchspan.hooks.propagation.own_spans import OwnSpan, RunSpanContext
+from torchspan.start.launched import configured
+from torchspan.start.launched.run_settings import RunSettings, parse_traceparent
 from torchspan.words.sampling.ids import IDS
 
 with contextlib.suppress(RuntimeError):  # which it raises once the main thread has ended

@@ -15,7 +15,7 @@ def _start():
     programs = frozenset(sys.modules)
     sys.path[:] = [entry for entry in sys.path if entry != here]
     try:
-        from torchspan._launched.start import start
+        from torchspan.start.launched.start import start
 
         start(here, programs)
     except Exception:  # noqa: S110 - no torchspan here, or a Python version that it does not know

@@ -16,13 +16,13 @@ from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetr
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from torchspan._launched import configured
-from torchspan._launched.answers import EndpointAnswers
 from torchspan.base.forks import in_each_child, renewed
 from torchspan.base.thread_starts import making_threads
 from torchspan.hooks.propagation import private_api as otel_private
 from torchspan.output import withheld
 from torchspan.output.sdk._operator_spans import OperatorSpanProcessor
+from torchspan.start.launched import configured
+from torchspan.start.launched.answers import EndpointAnswers
 
 Failed = Callable[[str], None]
 """Called with a short text for each exporter that cannot be made."""

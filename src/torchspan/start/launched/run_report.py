@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torchspan._launched.run_settings import parse_traceparent
 from torchspan.base.files.folders import Folder
 from torchspan.base.files.opening import Descriptor, check_size, system
 from torchspan.base.forks import in_each_child
+from torchspan.start.launched.run_settings import parse_traceparent
 from torchspan.words import config_file
 
 SDK_DISABLED = "OTEL_SDK_DISABLED=true disables OpenTelemetry"

@@ -9,8 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torchspan import engine
-from torchspan._launched.process import RunProcess
-from torchspan._launched.run_report import RunCounts, RunReport
 from torchspan.base.boundaries import undo_all
 from torchspan.base.errors import PROCESS_GUARD
 from torchspan.base.logs import Log
@@ -22,6 +20,8 @@ from torchspan.hooks.adapters import dynamo, export, observed_functions, tensorr
 from torchspan.hooks.device import DeviceTimes, LayerTimes, set_thread_local_capture
 from torchspan.hooks.operators import BLOCKS, OperatorRoots, OperatorsOfCompilations
 from torchspan.output import writer
+from torchspan.start.launched.process import RunProcess
+from torchspan.start.launched.run_report import RunCounts, RunReport
 from torchspan.words import semconv
 from torchspan.words import settings as _settings
 from torchspan.words.environment_variables import TORCHSPAN_BUILD_PHASES

@@ -13,8 +13,8 @@ from torchspan.base.boundaries import ErrorBoundary
 from torchspan.base.files.opening import system
 
 if TYPE_CHECKING:
-    from torchspan._launched.run_settings import RunSettings
     from torchspan.base.files.folders import Folder
+    from torchspan.start.launched.run_settings import RunSettings
 
 SUFFIX = ".inputs"
 """Of the file with what one process observed, in the folder for reports; its stem is the process id."""

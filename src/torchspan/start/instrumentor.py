@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 
-from torchspan._launched.start import CONFIGURATION_FILE
-from torchspan._launched.start import current as current_run
 from torchspan.base import forks
 from torchspan.base.boundaries import ErrorBoundary, failed, is_programs, undo_all
 from torchspan.base.forks import renewed
@@ -28,6 +26,8 @@ from torchspan.base.logs import Log
 from torchspan.base.reading import module_of_frame
 from torchspan.exceptions import ConfigurationError
 from torchspan.output.server_span import SERVER_SPANS
+from torchspan.start.launched.start import CONFIGURATION_FILE
+from torchspan.start.launched.start import current as current_run
 from torchspan.words import settings as _settings
 from torchspan.words.sampling import rules as sampling_rules
 
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
     from typing_extensions import Unpack
 
-    from torchspan._bridge import Bridge
-    from torchspan._launched.process import RunProcess
+    from torchspan.start.bridge import Bridge
+    from torchspan.start.launched.process import RunProcess
     from torchspan.words.settings import Settings
     from torchspan.words.settings.arguments import InstrumentSettings
 
@@ -90,7 +90,7 @@ LOADER = "opentelemetry.instrumentation.auto_instrumentation"
 CONFIGURATION = "opentelemetry.configuration"
 """The one that hands over the options of a configuration file."""
 
-RUN = "torchspan._launched.start"
+RUN = "torchspan.start.launched.start"
 """The module that has them called below `torchspan run`."""
 
 
@@ -453,7 +453,7 @@ def _is_refusal(error: Exception) -> bool:
 def _report_not_enabled(error: Exception) -> None:
     run = current_run()
     if run is not None:
-        from torchspan._launched.run_report import NOT_ENABLED
+        from torchspan.start.launched.run_report import NOT_ENABLED
 
         run.fail(f"{NOT_ENABLED}: {error!r}")
 
@@ -518,7 +518,7 @@ class _Arrivals:
     def _load(self) -> None:
         """Import what the bridge needs, outside the lock: another thread may wait for it inside an import."""
         with forks.uncut():
-            from torchspan import _bridge  # noqa: F401
+            from torchspan.start import bridge as _bridge  # noqa: F401
         if self._run is not None:
             self._run.load()
 
@@ -543,7 +543,7 @@ class _Arrivals:
             failed(_NOT_INSTRUMENTED, library)
 
     def _make_bridge(self) -> Bridge:
-        from torchspan._bridge import Bridge
+        from torchspan.start.bridge import Bridge
 
         return Bridge(*self._how)
 

@@ -13,9 +13,9 @@ from torchspan.words.environment_variables import TORCHSPAN_RUN
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from torchspan._launched.process import RunProcess
-    from torchspan._launched.run_settings import RunSettings
     from torchspan.base.files.folders import Folder
+    from torchspan.start.launched.process import RunProcess
+    from torchspan.start.launched.run_settings import RunSettings
 
 logger = Log("torchspan", names_itself=True)
 
@@ -38,15 +38,15 @@ def current() -> RunProcess | None:
         _Current.is_known = True
         if TORCHSPAN_RUN not in os.environ:
             return None
-        from torchspan._launched.run_settings import RunSettings
+        from torchspan.start.launched.run_settings import RunSettings
 
         settings = RunSettings.from_environment()
         if settings is None:
             if os.environ[TORCHSPAN_RUN].strip():
                 logger.warning("Invalid %s, ignored (only torchspan run sets it: unset it)", TORCHSPAN_RUN)
         else:
-            from torchspan._launched.faults import catch_crashes
-            from torchspan._launched.process import RunProcess
+            from torchspan.start.launched.faults import catch_crashes
+            from torchspan.start.launched.process import RunProcess
 
             reports = _reports(settings.reports)
             if reports is not None:
@@ -59,7 +59,7 @@ def current() -> RunProcess | None:
 
 
 def _observe_inputs(settings: RunSettings, reports: Folder, process: RunProcess) -> None:
-    from torchspan._launched import observing as observed_inputs
+    from torchspan.start.launched import observing as observed_inputs
 
     try:
         observed_inputs.begin(settings, reports)
@@ -86,7 +86,7 @@ def start(site: str, programs: Collection[str]) -> None:
             asks for it with OTEL_CONFIG_FILE.
         programs: The names of the modules that Python had imported before.
     """
-    from torchspan._launched.early_modules import EarlyModules
+    from torchspan.start.launched.early_modules import EarlyModules
 
     try:
         _begin(site)
@@ -152,7 +152,7 @@ def _without_values(record: logging.LogRecord) -> logging.LogRecord:
 
 
 def _load_instrumentations(process: RunProcess) -> None:
-    from torchspan._launched.run_report import NOT_LOADED
+    from torchspan.start.launched.run_report import NOT_LOADED
 
     try:
         from opentelemetry.instrumentation.auto_instrumentation import _load

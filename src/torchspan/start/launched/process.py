@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 from opentelemetry.trace import NoOpTracer, ProxyTracerProvider, SpanContext, Tracer, TracerProvider
 
-from torchspan._launched.run_report import NO_SDK, NOT_APPLIED, RunReport
-from torchspan._launched.run_settings import RunSettings
 from torchspan.base import forks
 from torchspan.base.by_identity import ByIdentity
 from torchspan.base.errors import Pause
 from torchspan.base.exits import NOT_TAKEN, Patience
 from torchspan.base.thread_starts import has_ended_by, start_thread
 from torchspan.hooks.propagation import private_api as otel_private
+from torchspan.start.launched.run_report import NO_SDK, NOT_APPLIED, RunReport
+from torchspan.start.launched.run_settings import RunSettings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider
 
-    from torchspan._launched.exporting import Delivery
-    from torchspan._launched.provider import OwnTracers
     from torchspan.base.files.folders import Folder
     from torchspan.output.sdk._file_processor import RunFileProcessor
+    from torchspan.start.launched.exporting import Delivery
+    from torchspan.start.launched.provider import OwnTracers
 
 
 # --- ends that do not wait for long ---------------------------------------------------------------------------------
@@ -84,7 +84,11 @@ STARTING = "starting OpenTelemetry's SDK"
 WAITING = 0.9
 """The share of the time at a program's end that exporters have. The rest is for what Python itself does then."""
 
-_NEEDED = ("torchspan._launched.exporting", "torchspan._launched.provider", "torchspan.output.sdk._file_processor")
+_NEEDED = (
+    "torchspan.start.launched.exporting",
+    "torchspan.start.launched.provider",
+    "torchspan.output.sdk._file_processor",
+)
 LONGEST_WAIT_S = 1.0
 """How long a thread's first span waits for another thread that makes the provider."""
 GAVE_UP = "gave-up"
@@ -287,7 +291,7 @@ class RunProcess:
         return self._own
 
     def _made(self) -> OwnTracers:
-        from torchspan._launched import exporting, provider
+        from torchspan.start.launched import exporting, provider
 
         if not self._deliveries:  # those of an earlier attempt are used again
             self._deliveries = exporting.deliveries(self.fail)
@@ -313,7 +317,7 @@ class RunProcess:
         if forks.was_cut():
             return None
         with forks.uncut():
-            from torchspan._launched import exporting, provider
+            from torchspan.start.launched import exporting, provider
 
         with self._lock:
             if self._meters is None:
