@@ -16,7 +16,7 @@ SCRIPTS = (
     "messages.py",
     "start_up.py",
     "export_and_show.py",
-    "views.py",
+    "reading/views.py",
     "compared.py",
     "exits.py",
     "late.py",

@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from table import Row, write
 from torchspan import comparison, testing, traces
-from torchspan.comparison import _gates, _pairs, _sides
+from torchspan.reading.comparison import _gates, _pairs, _sides
 from torchspan.sdk import FileSpanExporter
 
 RUNS, WARM_UP = 60, 3

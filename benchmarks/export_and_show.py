@@ -24,8 +24,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from noise import noise_of
 from sink import sink
 from table import Row, write
-from torchspan.answers.drawing import Drawing
 from torchspan.cli._terminal import Terminal
+from torchspan.reading.answers.drawing import Drawing
 from torchspan.sdk import FileSpanExporter, RunFileProcessor
 from torchspan.traces import read
 from torchspan.words import semconv

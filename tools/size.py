@@ -19,7 +19,7 @@ SOURCE = ROOT / "src" / "torchspan"
 
 LIMITS = {
     "lines of code": 35_570,
-    "files": 391,
+    "files": 395,
     "lines of the longest function": 60,
     "class names used twice": 0,
     "module names used twice": 0,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.advice import caches, engines, recompilations
-from torchspan.answers.remedies import REMEDIES
+from torchspan.reading.answers.remedies import REMEDIES
 
 PROGRAMS = [*recompilations.PROGRAMS, *caches.PROGRAMS, *engines.PROGRAMS]
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "torchspan"
@@ -33,7 +33,7 @@ def remedies_of(module):
 
 
 def test_no_answer_has_a_remedy_that_is_not_in_the_table():
-    passed = {text for module in (SOURCE / "answers").glob("*.py") for text in remedies_of(module)}
+    passed = {text for module in (SOURCE / "reading" / "answers").glob("*.py") for text in remedies_of(module)}
     elsewhere = {text for text in passed if "remedies." not in text}
     assert elsewhere == {"() if export else _advice(node)", "self.advice", "remedy"}
     names = {

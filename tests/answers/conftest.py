@@ -6,7 +6,7 @@ import pytest
 from support import first_screen
 from support.recording import Recording
 from torchspan import answers, traces
-from torchspan.answers.drawing import Drawing
+from torchspan.reading.answers.drawing import Drawing
 
 
 @pytest.fixture

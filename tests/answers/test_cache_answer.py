@@ -3,7 +3,7 @@
 
 import pytest
 
-from torchspan.answers import _cache_answer
+from torchspan.reading.answers import _cache_answer
 from torchspan.words import semconv as s
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from torchspan.answers import _frame_answer as _frames
+from torchspan.reading.answers import _frame_answer as _frames
 from torchspan.words import semconv as s
 
 

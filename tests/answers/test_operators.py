@@ -7,8 +7,8 @@ import pytest
 
 from support.operator_tables import operator, table
 from torchspan import traces
-from torchspan.answers.drawing import Drawing
-from torchspan.answers.whole_texts import with_texts
+from torchspan.reading.answers.drawing import Drawing
+from torchspan.reading.answers.whole_texts import with_texts
 from torchspan.traces import Span
 from torchspan.words import semconv as s
 

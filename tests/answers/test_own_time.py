@@ -9,9 +9,9 @@ import pytest
 from support.recording import Recording
 from torchspan import traces
 from torchspan.answers import read
-from torchspan.answers._stages import covered_ns
 from torchspan.cli import main
 from torchspan.comparison import compare
+from torchspan.reading.answers._stages import covered_ns
 from torchspan.words import semconv as s
 
 

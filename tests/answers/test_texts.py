@@ -3,8 +3,8 @@
 
 import pytest
 
-from torchspan.answers import units
-from torchspan.answers.lines import cells, printable, shorten
+from torchspan.reading.answers import units
+from torchspan.reading.answers.lines import cells, printable, shorten
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from support.recording import Recording
 from support.run_recording import RunRecording, as_process, at, write_run
-from torchspan.answers.work_in_progress import WorkInProgress
+from torchspan.reading.answers.work_in_progress import WorkInProgress
 from torchspan.traces import read
 from torchspan.words import semconv
 

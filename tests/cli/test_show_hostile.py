@@ -8,7 +8,7 @@ import unicodedata
 
 import pytest
 
-from torchspan.answers.lines import cells, printable
+from torchspan.reading.answers.lines import cells, printable
 from torchspan.words import semconv
 
 TRACE = "ab" * 16

@@ -8,10 +8,10 @@ import pytest
 from support.device_times import engine_run
 from support.operator_tables import operator, table
 from support.run_recording import RUN, RunRecording, write_run
-from torchspan.answers.lines import Style
 from torchspan.comparison import ComparisonError, compare
-from torchspan.comparison._sentences import flowed_lines, headline
-from torchspan.comparison._sentences import sentences as all_sentences
+from torchspan.reading.answers.lines import Style
+from torchspan.reading.comparison._sentences import flowed_lines, headline
+from torchspan.reading.comparison._sentences import sentences as all_sentences
 from torchspan.words import semconv
 
 MUCH = "\N{MULTIPLICATION SIGN}"

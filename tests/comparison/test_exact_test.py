@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from support.needs import program
-from torchspan.comparison._exact_test import MOST, after_holm, p_value, ratio_interval
+from torchspan.reading.comparison._exact_test import MOST, after_holm, p_value, ratio_interval
 
 SEEDED = random.Random(30)
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from torchspan.comparison._times import time_parts
+from torchspan.reading.comparison._times import time_parts
 from torchspan.traces import Span, trees
 from torchspan.words import semconv
 

@@ -15,10 +15,10 @@ import jsonschema
 
 from support.pages_of_traces import Tables
 from torchspan import answers
-from torchspan.answers.drawing import DrawingOptions, rows_of
-from torchspan.answers.first_screen import table
-from torchspan.answers.units import duration
-from torchspan.views import markdown, page, perfetto
+from torchspan.reading.answers.drawing import DrawingOptions, rows_of
+from torchspan.reading.answers.first_screen import table
+from torchspan.reading.answers.units import duration
+from torchspan.reading.views import markdown, page, perfetto
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "reference" / "summary.schema.json"
 

@@ -14,7 +14,8 @@ import threading
 import pytest
 
 from torchspan import traces
-from torchspan.traces import Link, SpanEvent, _input
+from torchspan.reading.traces import _input
+from torchspan.traces import Link, SpanEvent
 
 
 def span(name="work", span_id="01" * 8, **more):
@@ -213,7 +214,7 @@ def test_a_long_line_is_left_out_and_the_others_are_read():
 
 def test_a_pipe_without_a_newline_ends_the_reading_instead_of_the_memory():
     program = (
-        "import sys; from torchspan.traces import _input;"
+        "import sys; from torchspan.reading.traces import _input;"
         "[(place, damage)] = _input.documents(sys.stdin.buffer, longest=2**22); print(place, damage)"
     )
     zeros = subprocess.Popen(["cat", "/dev/zero"], stdout=subprocess.PIPE)

@@ -15,7 +15,7 @@ from torchspan.words import semconv
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 RUN = f"axe.run({{runOnly: {RULES}}}).then((r) => [r.violations.map((v) => `${{v.id}}: ${{v.nodes[0].html}}`), r.passes.length])"
-STYLE = resources.files("torchspan.views").joinpath("page.css").read_text(encoding="utf-8")
+STYLE = resources.files("torchspan.reading.views").joinpath("page.css").read_text(encoding="utf-8")
 PALETTES = [
     dict(re.findall(r"--([\w-]+): (#\w{6})", part)) for part in STYLE.split("@media (prefers-color-scheme: dark)")
 ]

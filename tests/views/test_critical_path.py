@@ -4,7 +4,7 @@
 import pytest
 
 from torchspan import traces
-from torchspan.views._critical_path import critical_path
+from torchspan.reading.views._critical_path import critical_path
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ def test_it_has_no_inline_handler_no_inline_style_and_no_reference(recording, pa
 
 
 def test_script_and_style_have_at_most_60_kilobytes():
-    files = [resources.files("torchspan.views").joinpath(name) for name in ("page.js", "page.css")]
+    files = [resources.files("torchspan.reading.views").joinpath(name) for name in ("page.js", "page.css")]
     assert sum(len(file.read_bytes()) for file in files) <= 60_000
 
 

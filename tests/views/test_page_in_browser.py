@@ -10,7 +10,7 @@ from support.pages_of_traces import OpenPage, write
 from support.recording import Recording
 from support.run_recording import RunRecording
 from torchspan import traces
-from torchspan.answers.units import duration
+from torchspan.reading.answers.units import duration
 from torchspan.words import semconv
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.once("a browser shows the page")]

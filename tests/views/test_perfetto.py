@@ -13,9 +13,9 @@ from support.perfetto_file import PerfettoFile
 from support.recording import Recording
 from support.run_recording import START_NS, at
 from torchspan import traces
-from torchspan.answers.drawing import Drawing
+from torchspan.reading.answers.drawing import Drawing
+from torchspan.reading.views._perfetto import PERFETTO_MARK, perfetto
 from torchspan.traces import Link, Span, SpanEvent, UnfinishedSpan
-from torchspan.views._perfetto import PERFETTO_MARK, perfetto
 from torchspan.words import semconv as s
 
 TRACE = "0" * 31 + "1"
@@ -310,7 +310,7 @@ def test_whole_texts_stay_in_the_users_own_file(tmp_path):
 
 def test_writing_imports_neither_protobuf_nor_torch_nor_the_sdk():
     program = (
-        "import sys; from torchspan.answers.drawing import Drawing; from torchspan.views._perfetto import perfetto; "
+        "import sys; from torchspan.reading.answers.drawing import Drawing; from torchspan.reading.views._perfetto import perfetto; "
         "list(perfetto(Drawing.of([]))); "
         "print({'google.protobuf', 'perfetto', 'torch', 'opentelemetry.sdk'} & set(sys.modules))"
     )

@@ -15,10 +15,10 @@ from support.child import unmeasured
 from support.perfetto_ui import PerfettoUI
 from support.run_recording import START_NS, RunRecording, as_process
 from torchspan import traces
-from torchspan.answers.drawing import Drawing
+from torchspan.reading.answers.drawing import Drawing
+from torchspan.reading.views._perfetto import perfetto
+from torchspan.reading.views._timeline import whole_traces
 from torchspan.traces import Link, Span, SpanEvent, UnfinishedSpan
-from torchspan.views._perfetto import perfetto
-from torchspan.views._timeline import whole_traces
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow, pytest.mark.once("Perfetto shows the file")]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from torchspan.answers.lines import Style
-from torchspan.views import Picture, _picture
+from torchspan.reading.answers.lines import Style
+from torchspan.reading.views import Picture, _picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 

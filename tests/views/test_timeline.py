@@ -7,8 +7,8 @@ import pytest
 
 from support.run_recording import RUN, RunRecording
 from torchspan import traces
-from torchspan.answers.drawing import Drawing
-from torchspan.views._timeline import end_ns, processes, whole_traces
+from torchspan.reading.answers.drawing import Drawing
+from torchspan.reading.views._timeline import end_ns, processes, whole_traces
 
 
 @pytest.fixture

@@ -11,12 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from torchspan.answers import _frame_answer, _labels, remedies
-from torchspan.answers.drawing import Drawing
-from torchspan.answers.lines import printable
-from torchspan.answers.printable_spans import printable_spans
-from torchspan.answers.units import source_line
-from torchspan.answers.whole_texts import with_texts
 from torchspan.base.files.folders import Folder
 from torchspan.cli import _output
 from torchspan.cli import _stderr_lines as streams
@@ -27,10 +21,16 @@ from torchspan.cli._run_span import ProgramRuns, RunSpan, signal_name
 from torchspan.cli._terminal import Terminal
 from torchspan.cli.show import write_problems
 from torchspan.output.sdk import _path
+from torchspan.reading.answers import _frame_answer, _labels, remedies
+from torchspan.reading.answers.drawing import Drawing
+from torchspan.reading.answers.lines import printable
+from torchspan.reading.answers.printable_spans import printable_spans
+from torchspan.reading.answers.units import source_line
+from torchspan.reading.answers.whole_texts import with_texts
+from torchspan.reading.traces import Node, Span, Trace, UnfinishedSpan, read, trees
 from torchspan.start.launched.crash import Crash, read_crashes
 from torchspan.start.launched.run_report import NOTHING, RunReport, likely_reason, missing, problems, read_reports
 from torchspan.start.launched.run_settings import RunSettings
-from torchspan.traces import Node, Span, Trace, UnfinishedSpan, read, trees
 from torchspan.words import phase, semconv
 from torchspan.words.environment_variables import TORCHSPAN_WITHOUT_GPU
 
@@ -221,7 +221,7 @@ class Conclusion:
     def _write_page(self, path: str, spans: Sequence[Span], inputs: Sequence[str]) -> None:
         """Write the page, and a line about it."""
         from torchspan.cli import _view_files
-        from torchspan.views import page  # what a page needs costs the start of each run else
+        from torchspan.reading.views import page  # what a page needs costs the start of each run else
 
         if not spans:
             say(f"{path} was not written, since nothing was recorded")

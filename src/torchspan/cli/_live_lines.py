@@ -9,8 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import TextIO
 
-from torchspan.answers.lines import shorten
 from torchspan.cli._terminal import Terminal
+from torchspan.reading.answers.lines import shorten
 
 _ERASE_LINE, _ERASE_BELOW = "\x1b[K", "\x1b[J"
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from torchspan.answers.lines import printable
 from torchspan.base.files.opening import check_is_of_traces, open_existing, refused
 from torchspan.cli._command import CommandError
 from torchspan.output.sdk import _path
+from torchspan.reading.answers.lines import printable
 from torchspan.words.environment_variables import TORCHSPAN_FILE
 
 _USAGE = 2

@@ -7,10 +7,10 @@ import json
 import os
 from typing import IO, Any
 
-from torchspan.answers.lines import printable
 from torchspan.cli._command import CommandError
-from torchspan.traces._input import documents, opened
-from torchspan.traces._otlp import UnreadableError
+from torchspan.reading.answers.lines import printable
+from torchspan.reading.traces._input import documents, opened
+from torchspan.reading.traces._otlp import UnreadableError
 from torchspan.words import semconv
 
 HELP = "show the whole texts of messages, if the file has them, also where the output is not a terminal"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchspan.base.version import __version__
 from torchspan.cli._child import Ended
+from torchspan.reading.traces import Span, read
 from torchspan.start.launched.run_settings import RunSettings, parse_traceparent
-from torchspan.traces import Span, read
 from torchspan.words import phase, semconv
 from torchspan.words.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.words.settings import resolved_variable

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from torchspan.answers.lines import ASCII, Line, Style, can_encode
+from torchspan.reading.answers.lines import ASCII, Line, Style, can_encode
 
 DEFAULT_WIDTH = 80
 _NARROWEST, _WIDEST = 40, 200

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of `torchspan.views`: written as a whole, and over no file but one of their kind."""
+"""Files of `torchspan.reading.views`: written as a whole, and over no file but one of their kind."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 
-from torchspan.answers.lines import printable
 from torchspan.base.files.opening import open_own, replace_file
 from torchspan.cli._command import CommandError
-from torchspan.views import WRITTEN
+from torchspan.reading.answers.lines import printable
+from torchspan.reading.views import WRITTEN
 
 _WHAT = "a page, a picture or a Perfetto file that torchspan wrote"
 
@@ -25,7 +25,7 @@ def write(path: str, pieces: Iterable[bytes], option: str, inputs: Sequence[str]
         inputs: Files that are not replaced in any case.
 
     Raises:
-        CommandError: The file cannot be written, or is another one than those of `torchspan.views`.
+        CommandError: The file cannot be written, or is another one than those of `torchspan.reading.views`.
     """
     with _nothing_collected():
         content = b"".join(pieces)

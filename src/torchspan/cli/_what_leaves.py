@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from torchspan.answers.lines import Line, Style, printable
-from torchspan.answers.units import plural
-from torchspan.traces import Part, Place
+from torchspan.reading.answers.lines import Line, Style, printable
+from torchspan.reading.answers.units import plural
+from torchspan.reading.traces import Part, Place
 from torchspan.words import phase, semconv
 from torchspan.words.redaction.kinds_of_text import Text
 

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from torchspan.answers.lines import Style, printable
 from torchspan.cli._command import CommandError
 from torchspan.cli._redacted_copy import HELP
 from torchspan.cli._terminal import Terminal
+from torchspan.reading.answers.lines import Style, printable
 
 if TYPE_CHECKING:
-    from torchspan.comparison import Comparison
+    from torchspan.reading.comparison import Comparison
 
 _USAGE = 2
 
@@ -58,8 +58,8 @@ class CompareCommand:
         parser.add_argument("--text", action="store_true", help=HELP)
 
     def run(self, arguments: argparse.Namespace) -> int:
-        from torchspan.comparison import ComparisonError, compare
-        from torchspan.comparison._gates import crossed_rules, crossed_thresholds
+        from torchspan.reading.comparison import ComparisonError, compare
+        from torchspan.reading.comparison._gates import crossed_rules, crossed_thresholds
 
         gates, limits = _gates(arguments.fail_on), _limits(arguments.fail_above)
         try:
@@ -76,7 +76,7 @@ class CompareCommand:
 
 def _gates(text: str) -> list[str]:
     """The gates that an option names. Raises CommandError for a word that is none."""
-    from torchspan.comparison._gates import GATES
+    from torchspan.reading.comparison._gates import GATES
 
     gates = [gate.strip() for gate in text.split(",") if gate.strip()]
     for gate in gates:
@@ -103,12 +103,12 @@ def _limits(texts: Sequence[str]) -> Mapping[str, float]:
 
 
 def _write(comparison: Comparison, crossed: Sequence[str], arguments: argparse.Namespace) -> None:
-    from torchspan.comparison._sentences import flowed_lines, lines
+    from torchspan.reading.comparison._sentences import flowed_lines, lines
 
     if arguments.json:
         print(json.dumps({**comparison.document(), "crossed": list(crossed)}, indent=2))
     elif arguments.markdown:
-        from torchspan.views import comparison_markdown
+        from torchspan.reading.views import comparison_markdown
 
         print(comparison_markdown(comparison, crossed), end="")
     else:

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from torchspan.answers.lines import Style, printable
 from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import Terminal
+from torchspan.reading.answers.lines import Style, printable
 
 if TYPE_CHECKING:
     from torchspan.inputs.port import Document, Record

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from torchspan.answers.lines import Line, Style, broken, printable
 from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import Terminal
+from torchspan.reading.answers.lines import Line, Style, broken, printable
 
 if TYPE_CHECKING:
     from torchspan.hooks.adapters import ResolvedProbe

@@ -8,9 +8,9 @@ import shutil
 from pathlib import Path
 
 import torchspan
-from torchspan.answers.lines import printable
 from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._command import CommandError
+from torchspan.reading.answers.lines import printable
 
 
 class RegistryCommand:

@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from torchspan.answers import Answers
-from torchspan.answers.drawing import Drawing, DrawingOptions, rows_of
-from torchspan.answers.lines import printable
-from torchspan.answers.units import plural
-from torchspan.answers.whole_texts import with_texts
 from torchspan.cli._command import CommandError
 from torchspan.cli._redacted_copy import HELP, write_redacted
 from torchspan.cli._terminal import Terminal
 from torchspan.cli._what_leaves import Listing
-from torchspan.traces import FileContent, Span, TraceFile, read, strings, trees
+from torchspan.reading.answers import Answers
+from torchspan.reading.answers.drawing import Drawing, DrawingOptions, rows_of
+from torchspan.reading.answers.lines import printable
+from torchspan.reading.answers.units import plural
+from torchspan.reading.answers.whole_texts import with_texts
+from torchspan.reading.traces import FileContent, Span, TraceFile, read, strings, trees
 
 _MOST_PROBLEMS = 5
 _MOST_DIGITS = 10
@@ -155,7 +155,12 @@ def _choice(
 def _draw(drawing: Drawing, choice: DrawingOptions, arguments: argparse.Namespace, inputs: Sequence[str]) -> None:
     """Write the files that are asked for; without one, draw on the standard output."""
     from torchspan.cli import _view_files
-    from torchspan.views import Picture, markdown, page, perfetto  # `torchspan run` imports this module, and needs none
+    from torchspan.reading.views import (  # `torchspan run` imports this module, and needs none
+        Picture,
+        markdown,
+        page,
+        perfetto,
+    )
 
     terminal = Terminal(sys.stdout)
     if arguments.svg:

@@ -13,18 +13,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchspan.answers.drawing import Drawing
-from torchspan.answers.lines import printable
-from torchspan.answers.units import duration, size
-from torchspan.answers.whole_texts import with_texts
-from torchspan.answers.work_in_progress import WorkInProgress
 from torchspan.cli import _output
 from torchspan.cli._command import CommandError
 from torchspan.cli._live_lines import LiveLines, NewLines
 from torchspan.cli._terminal import Terminal
 from torchspan.cli.show import write_problems
 from torchspan.output.sdk import _path
-from torchspan.traces import Run, TraceFile, read
+from torchspan.reading.answers.drawing import Drawing
+from torchspan.reading.answers.lines import printable
+from torchspan.reading.answers.units import duration, size
+from torchspan.reading.answers.whole_texts import with_texts
+from torchspan.reading.answers.work_in_progress import WorkInProgress
+from torchspan.reading.traces import Run, TraceFile, read
 from torchspan.words.environment_variables import TORCHSPAN_FILE
 
 _PERIOD_S = 0.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchspan.answers import Answer, Report
+from torchspan.reading.answers import Answer, Report
 from torchspan.words import phase
 
 _FROM_BEFORE = "Spans from before the block or the test are not included: compile inside it, or use capture() where the model is compiled."

@@ -11,9 +11,9 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from torchspan.answers import Report
 from torchspan.output import withheld
-from torchspan.traces import Trace, read
+from torchspan.reading.answers import Report
+from torchspan.reading.traces import Trace, read
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider

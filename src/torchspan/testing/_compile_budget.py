@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from torchspan.answers import Report
-from torchspan.answers._attributes import number
-from torchspan.answers._compiled import Compiled
-from torchspan.comparison._facts import ComparedFact, Facts
-from torchspan.comparison._sides import works_of
+from torchspan.reading.answers import Report
+from torchspan.reading.answers._attributes import number
+from torchspan.reading.answers._compiled import Compiled
+from torchspan.reading.comparison._facts import ComparedFact, Facts
+from torchspan.reading.comparison._sides import works_of
 from torchspan.words import phase, semconv
 
 FORMAT = "torchspan.budget/1"

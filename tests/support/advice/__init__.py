@@ -11,7 +11,7 @@ import torch
 from torch._dynamo.utils import counters
 
 from support.dynamo import clean_dynamo
-from torchspan.answers.remedies import REMEDIES
+from torchspan.reading.answers.remedies import REMEDIES
 from torchspan.testing import capture
 
 

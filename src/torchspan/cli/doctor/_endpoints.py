@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from torchspan.answers.lines import printable
 from torchspan.cli.doctor._asking import TIMEOUT_S
 from torchspan.cli.doctor._check import OTLP, Check, Context, State
 from torchspan.cli.doctor._exporters import GRPC, HTTP, SIGNALS, Exporter, exporters
 from torchspan.cli.doctor._packages import plugins
+from torchspan.reading.answers.lines import printable
 from torchspan.words import config_file
 from torchspan.words.environment_variables import TORCHSPAN_RUN
 

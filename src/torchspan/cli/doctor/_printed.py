@@ -7,10 +7,10 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from torchspan.answers.lines import Line, Style, broken, pad, printable
 from torchspan.base.version import __version__
 from torchspan.cli.doctor._check import Check, CheckFunction, Context, State
 from torchspan.cli.doctor._endpoints import SEND
+from torchspan.reading.answers.lines import Line, Style, broken, pad, printable
 
 VERSION = 1
 """The version of the JSON. It changes when a key changes its meaning or goes away."""

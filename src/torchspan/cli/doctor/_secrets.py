@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
-from torchspan.answers.lines import printable
 from torchspan.cli.doctor._configuration import named_texts
+from torchspan.reading.answers.lines import printable
 
 HIDDEN = "***"
 _LONGEST = 400

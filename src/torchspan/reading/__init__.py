@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What reads traces: files as trees, answers, comparisons, and their views."""
