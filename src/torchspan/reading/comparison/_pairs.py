@@ -13,6 +13,7 @@ from typing import Any
 from torchspan.reading.answers.units import times
 from torchspan.reading.comparison._device_pairs import DevicePair, device_pairs
 from torchspan.reading.comparison._facts import KINDS, Change, Facts, changes
+from torchspan.reading.comparison._sentences import lines
 from torchspan.reading.comparison._sides import (
     ComparisonError,
     Side,
@@ -88,8 +89,6 @@ class Comparison:
         return {"format": FORMAT, **sides, "pairs": compared, **rest}
 
     def __str__(self) -> str:
-        from torchspan.reading.comparison._sentences import lines
-
         return "\n".join("".join(text for text, _ in line) for line in lines(self, 80))
 
 

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from torchspan.reading.answers._wording import words
 from torchspan.reading.answers.lines import Line, Style, flowed, printable
 from torchspan.reading.answers.units import duration, plural
 from torchspan.reading.comparison._device_pairs import DevicePair
 from torchspan.reading.comparison._exact_test import FEWEST, LEVEL
-from torchspan.reading.comparison._pairs import Comparison, Pair
 from torchspan.reading.comparison._times import TimeRow
+
+if TYPE_CHECKING:
+    from torchspan.reading.comparison._pairs import Comparison, Pair
 
 _MOST_PAIRS, _MOST_CHANGES = 10, 40
 _LONGEST = 300
