@@ -2,6 +2,7 @@
 """What may import what, and what importing us brings along."""
 
 import ast
+import graphlib
 import re
 import subprocess
 import sys
@@ -10,37 +11,41 @@ from pathlib import Path
 import pytest
 
 import generate_architecture
+import size
 import torchspan
 from generate_architecture import part_of
 
 ROOT = Path(torchspan.__file__).parent
 REPOSITORY = Path(__file__).resolve().parents[1]
 ALLOWED = {
+    "base": set(),
+    "words": {"base", "exceptions"},
+    "engine": {"base", "words"},
+    "inputs": {"base", "words"},
+    "hooks": {"base", "words", "engine", "inputs", "start"},
+    "output": {"base", "words", "engine"},
+    "start": {"base", "words", "engine", "inputs", "hooks", "output", "exceptions"},
+    "reading": {"words"},
+    "testing": {"words", "hooks", "output", "start", "reading"},
+    "cli": {"base", "words", "inputs", "hooks", "output", "start", "reading", "testing"},
+    # the public faces
     "__init__": {"base", "hooks", "start"},
     "__main__": {"cli"},
     "answers": {"reading"},
-    "base": set(),
     "callbacks": {"engine"},
-    "cli": {"base", "hooks", "inputs", "output", "reading", "start", "testing", "words"},
     "comparison": {"reading"},
-    "engine": {"base", "words"},
     "environment_variables": {"words"},
     "exceptions": set(),
-    "hooks": {"base", "engine", "inputs", "start", "words"},
-    "inputs": {"base", "words"},
     "native": {"hooks"},
     "observers": {"base", "hooks"},
-    "output": {"base", "engine", "words"},
     "phase": {"words"},
-    "reading": {"words"},
     "sdk": {"output"},
-    "start": {"base", "engine", "exceptions", "hooks", "inputs", "output", "words"},
-    "testing": {"hooks", "output", "reading", "start", "words"},
     "traces": {"reading"},
-    "words": {"base", "exceptions"},
 }
-"""Part of the package -> parts it may import. Data flows one way: no part is allowed what comes after it."""
+"""Part of the package -> parts it may import. Data flows one way: no room is allowed one that comes after it."""
 
+FOR_TYPE_CHECKERS = {("hooks", "start"), ("sdk", "output")}
+"""Imports that do not run."""
 
 FILES = generate_architecture.files()
 
@@ -64,12 +69,55 @@ def test_no_part_is_allowed_an_import_that_it_does_not_have():
     assert {part: sorted(targets - found[part]) for part, targets in ALLOWED.items() if targets - found[part]} == {}
 
 
-def test_the_table_of_packages_on_the_page_has_the_imports_above_but_those_for_type_checkers():
+def test_a_room_is_allowed_no_room_that_comes_after_it():
+    order = list(ALLOWED)[: len(generate_architecture.ROOMS)]
+    later = {(room, each) for room in order for each in ALLOWED[room] if each in order[order.index(room) :]}
+    assert set(order) == set(generate_architecture.ROOMS)
+    assert later - FOR_TYPE_CHECKERS == set()
+
+
+def test_the_table_of_rooms_on_the_page_has_the_imports_above_but_those_for_type_checkers():
     page = (REPOSITORY / "ARCHITECTURE.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| .+ \|([^|]*)\|$", page, re.M)
-    table = {package: set(re.findall(r"`(\w+)`", imported)) for package, imported in rows}
-    for_type_checkers = {"hooks": {"start"}, "sdk": {"output"}}
-    assert table == {part: parts - for_type_checkers.get(part, set()) for part, parts in ALLOWED.items()}
+    rooms = generate_architecture.ROOMS
+    assert {room: set(re.findall(r"`(\w+)`", imported)) for room, imported in rows} == {
+        room: {each for each in ALLOWED[room] if each in rooms and (room, each) not in FOR_TYPE_CHECKERS}
+        for room in rooms
+    }
+
+
+def test_at_the_top_are_ten_rooms_and_faces_of_at_most_fifty_lines():
+    top = {part_of(path) for path in FILES}
+    assert len(generate_architecture.ROOMS) == 10
+    faces = {path: part_of(path) for path in FILES if part_of(path) not in generate_architecture.ROOMS}
+    assert top - set(generate_architecture.ROOMS) == set(faces.values())
+    assert [path.name for path in faces if size.measure(path.read_text(encoding="utf-8")).code > 50] == []
+
+
+def module_of(path):
+    """The dotted name of a file of the package."""
+    return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_no_file_imports_in_a_circle_with_another():
+    modules = {module_of(path): path for path in FILES}
+    graph = {}
+    for module, path in modules.items():
+        found = generate_architecture.without_types(ast.parse(path.read_text(encoding="utf-8")))
+        graph[module] = {each for each in files_imported_by(found) if each in modules} - {module}
+    assert list(graphlib.TopologicalSorter(graph).static_order())  # a circle is a CycleError, which names its files
+
+
+def files_imported_by(tree):
+    """Modules that a tree imports, wherever in it: of `from a import b` both, because `b` may be a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from inner
+            if any(not is_module(name) for name in inner):
+                yield node.module
 
 
 def at_import_time(tree):
@@ -99,13 +147,13 @@ def test_no_part_imports_an_observed_library_with_itself(path):
 
 def test_the_engine_and_what_is_below_it_know_neither_the_observed_libraries_nor_opentelemetry():
     for path in FILES:
-        if part_of(path) in {"base", "subscribers", "engine"}:
+        if part_of(path) in {"base", "engine"}:
             assert not (OBSERVED | {"opentelemetry"}) & {name.split(".")[0] for name in imports(path)}, path
 
 
 def test_probes_and_engine_do_not_speak_of_spans():
     for path in FILES:
-        if part_of(path) in {"engine", "probes", "subscribers"}:
+        if part_of(path) == "engine" or path.is_relative_to(ROOT / "hooks" / "probes"):
             names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
             assert not {name for name in names if "span" in name.lower() and name != "torchspan"}, path
 
