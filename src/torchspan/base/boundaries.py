@@ -81,11 +81,15 @@ def is_programs(error: BaseException) -> bool:
     """
     entry = reading.traceback_of(error)
     while entry is not None:
-        if entry.tb_frame.f_code is rethrow.__code__ or (
-            entry.tb_next and _handles(entry.tb_next.tb_frame, entry.tb_frame)
-        ):
+        if entry.tb_frame.f_code is rethrow.__code__:
             return True
-        entry = entry.tb_next
+        interrupted, entry = entry.tb_frame, entry.tb_next
+        if entry is not None:
+            # Here and not in `_handles`: near the limit of recursion, each frame of torchspan's counts.
+            module = entry.tb_frame.f_globals.get("__name__")
+            is_own = type(module) is str and module.startswith("torchspan.")
+            if not is_own and _handles(entry.tb_frame, interrupted):
+                return True
     return False
 
 
@@ -94,10 +98,7 @@ _CO_VARARGS = 4
 
 
 def _handles(handler: FrameType, interrupted: FrameType) -> bool:
-    """Whether `handler` runs a function of the program that was called with the frame `interrupted`."""
-    module = handler.f_globals.get("__name__")
-    if type(module) is str and module.startswith("torchspan."):
-        return False
+    """Whether `handler` was called with the frame `interrupted`."""
     code = handler.f_code
     count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & _CO_VARARGS)
     given = [handler.f_locals.get(name) for name in code.co_varnames[:count]]
