@@ -7,7 +7,7 @@ import pytest
 
 from support.engines import Callback, extend
 from torchspan import phase
-from torchspan.engine import CURRENT, Engine, EventStack, ThreadStacks
+from torchspan.engine import CURRENT, Engine, EventStack
 
 
 class Source:
@@ -15,19 +15,19 @@ class Source:
 
     def __init__(self, engine):
         self.engine = engine
-        self.stacks = ThreadStacks(engine)
+        self.stack = EventStack(engine)
         self.late = {}
 
     def begin(self, name, at_ns=None, is_late=False):
-        event = self.stacks.here().begin(name, phase.BUILD_PHASE, {}, target=name, at_ns=at_ns)
+        event = self.stack.begin(name, phase.BUILD_PHASE, {}, target=name, at_ns=at_ns)
         if is_late:
             self.late[name] = self.engine.defer(event)
 
     def end(self, name, at_ns=None, **facts):
-        self.stacks.here().end(name, facts, at_ns=at_ns)
+        self.stack.end(name, facts, at_ns=at_ns)
 
     def finish(self):
-        self.stacks.here().close()
+        self.stack.close()
 
     def facts(self, name, **facts):
         self.late.pop(name).complete(facts)
@@ -106,26 +106,6 @@ def test_equal_names_nest_and_end_innermost_first(engine, source):
     source.end("frame", number=1)
     source.end("frame", number=2)
     assert engine.seen == [("frame", "frame", {"number": 1}), ("frame", None, {"number": 2})]
-
-
-def test_each_thread_has_a_stack_of_its_own(engine, source):
-    begun, done = threading.Event(), threading.Event()
-
-    def other():
-        source.begin("frame of another thread")
-        begun.set()
-        assert done.wait(10)
-        source.end("frame of another thread")
-
-    source.begin("frame")
-    thread = threading.Thread(target=other)
-    thread.start()
-    assert begun.wait(10)
-    source.end("frame of another thread")
-    source.end("frame")
-    done.set()
-    thread.join()
-    assert engine.seen == [("frame", None, {}), ("frame of another thread", None, {})]
 
 
 def test_times_are_the_sources_moved_into_the_parent_and_not_beyond_now(engine, source):

@@ -203,15 +203,16 @@ def _root(cls: type) -> str:
 def _is_known(cls: type) -> bool:
     """Whether the class really is in the module that it names."""
     name, path = module_of(cls), _QUALNAME(cls)
-    if type(path) is not str or (_root(cls) not in LIBRARIES and name not in _BASES):
+    if type(path) is not str or (name.partition(".")[0] not in LIBRARIES and name not in _BASES):
         return False
     if name == "pybind11_builtins" or not _FLAGS(cls) & _HEAP_TYPE:
         return True
     holder: Any = sys.modules.get(name)
     for part in path.split("."):
-        if not (is_a(holder, ModuleType) or is_a(holder, type)):
+        kind = type(holder)
+        if not issubclass(kind, (ModuleType, type)):
             return False
-        holder = (_DICT(holder) if is_a(holder, type) else instance_dict(holder)).get(part)
+        holder = (_DICT(holder) if issubclass(kind, type) else instance_dict(holder)).get(part)
     return holder is cls
 
 

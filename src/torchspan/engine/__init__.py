@@ -34,7 +34,7 @@ from torchspan.engine.runs import (
     Surroundings,
     Verdict,
 )
-from torchspan.engine.stack import EventStack, ThreadStacks
+from torchspan.engine.stack import EventStack
 
 __all__ = [
     "CURRENT",
@@ -68,7 +68,6 @@ __all__ = [
     "RunTotals",
     "Steps",
     "Surroundings",
-    "ThreadStacks",
     "Undo",
     "Verdict",
 ]

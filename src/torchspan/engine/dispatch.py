@@ -115,7 +115,7 @@ class Engine:
         """
         self.listeners = tuple(listeners)
         self.is_suppressed, self._is_inside = is_suppressed, is_inside
-        self._by_phase: dict[Phase, tuple[tuple[Listener, ...], tuple[Listener, ...]]] = {}
+        self._by_phase: dict[Phase, tuple[Interest, tuple[Listener, ...], tuple[Listener, ...]]] = {}
         names = [listener.name for listener in self.listeners]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -186,13 +186,13 @@ class Engine:
         if not self.active or self._busy.now:
             return None
         is_for_users = audience is Audience.USERS
-        if not is_for_users and self.is_missed():
+        if not is_for_users and self._is_inside() and self.is_missed():
             if audience is Audience.LISTENERS:
                 return None
             is_for_users = True
         elif self._before_next and not is_for_users:
             self._run_before_next()
-        interest = self.registry.interest(phase)
+        interest, outer, inner = self._by_phase.get(phase) or self._heard_by(phase)
         is_heard = interest.countdown is not None and audience is not Audience.LISTENERS
         if is_for_users:
             if not is_heard:
@@ -208,9 +208,8 @@ class Engine:
                 return None
             event.is_for_users = True
         event.root.running = event
-        outer, inner = (
-            ((), ()) if is_for_users or self.is_suppressed() else self._by_phase.get(phase) or self._listeners_to(phase)
-        )
+        if is_for_users or self.is_suppressed():
+            outer = inner = ()
         self._busy.now = True
         try:
             open_all(self.guard, event, (*outer, *users, *inner))
@@ -231,12 +230,13 @@ class Engine:
         self.missed += is_missed
         return is_missed
 
-    def _listeners_to(self, phase: Phase) -> tuple[tuple[Listener, ...], tuple[Listener, ...]]:
-        """The listeners to a phase, those outside the user's callbacks and those inside. Remembers them."""
+    def _heard_by(self, phase: Phase) -> tuple[Interest, tuple[Listener, ...], tuple[Listener, ...]]:
+        """The users' interest in a phase, and the listeners to it, those outside the user's callbacks and those inside. Remembers them."""
         of_phase = [listener for listener in self.listeners if not listener.phases or phase in listener.phases]
+        outer = tuple(listener for listener in of_phase if not listener.is_innermost)
         inner = tuple(listener for listener in of_phase if listener.is_innermost)
-        by_phase = self._by_phase[phase] = tuple(each for each in of_phase if not each.is_innermost), inner
-        return by_phase
+        heard_by = self._by_phase[phase] = self.registry.interest(phase), outer, inner
+        return heard_by
 
     def _join_tree(self, event: Event) -> None:
         """Find the tree of events in which sampling is decided once, or begin one."""

@@ -205,6 +205,8 @@ class Event:
     ) -> None:
         self.phase = phase
         self.target = target
+        self.name = f"{phase.name} {target}" if target else phase.name
+        """The phase's name, with the target where it has one."""
         self.attributes: dict[str, Any] = dict(attributes)
         self.additions: dict[str, Any] = {}
         self.scratch = Scratch()
@@ -232,11 +234,6 @@ class Event:
         """The listeners whose `open` has returned, each with its token."""
         self.to_leave: list[tuple[Listener, Any]] = []
         """Those of them that have a `leave`."""
-
-    @property
-    def name(self) -> str:
-        """The phase's name, with the target where it has one."""
-        return f"{self.phase.name} {self.target}" if self.target else self.phase.name
 
     def elapsed_ns(self) -> int:
         """Nanoseconds since its start, whether or not it has ended."""

@@ -28,7 +28,7 @@ class EventStack:
 
     Args:
         below: The event to which they all belong, from whichever thread a source reports. Without it they lie below the
-            current event and are current themselves. Such a stack belongs to one thread (`ThreadStacks`).
+            current event and are current themselves. Such a stack belongs to one thread.
     """
 
     def __init__(self, engine: Engine, below: Event | None = None) -> None:
@@ -62,15 +62,10 @@ class EventStack:
                 observed=observed,
                 links=links,
                 at_ns=at_ns,
-                placement=self._placement(parent_key),
+                placement=CURRENT if self._below is None else Placement(self.top(parent_key) or self._below),
             )
             self._open.append(_OpenKey(key, event))
             return event
-
-    def _placement(self, parent_key: Hashable) -> Placement:
-        if self._below is None:
-            return CURRENT
-        return Placement(self.top(parent_key) or self._below)
 
     def top(self, key: Hashable) -> Event | None:
         """The event that was opened last under `key` and is still open."""
@@ -130,21 +125,6 @@ class EventStack:
             raise
         finally:
             self._open.remove(begun)
-
-
-class ThreadStacks:
-    """A stack for each thread, for a source whose events are current in the thread that reports them."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._local = threading.local()
-
-    def here(self) -> EventStack:
-        """The stack of the calling thread."""
-        stack: Any = getattr(self._local, "stack", None)
-        if stack is None:
-            stack = self._local.stack = EventStack(self._engine)
-        return stack  # type: ignore[no-any-return]
 
 
 def _is_inside(event: Event | None, outer: Event) -> bool:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from types import CodeType
+from types import CodeType, SimpleNamespace
 from typing import Any, NamedTuple
 
 from torchspan.base.reading import IDENTIFIER_LIMIT, attribute
@@ -18,7 +18,6 @@ from torchspan.engine import (
     Event,
     Observed,
     Occurrence,
-    Placement,
     Verdict,
 )
 from torchspan.hooks.adapters.machinery.ports import Ports
@@ -58,7 +57,17 @@ class Observations:
         known = site.recorded_as
         if known is None or known.by is not self:
             known = site.recorded_as = self._known(site.name, site.module, call.function)
-        return self.begin_known(known, call, placement=DETACHED if resumes else CURRENT)
+        engine = self._engine
+        if not engine.active or engine.registry.busy.now:
+            return None
+        if engine.peek() is None or not _is_rare(engine.innermost_open()):
+            decision = self._decisions.decide(call.function)
+            if decision.verdict is not Verdict.RECORD:
+                tally = decision.tally
+                return None if tally is None else BegunCall(None, tally, time.perf_counter())
+        placement = DETACHED if resumes else CURRENT
+        event = engine.open(OBSERVED, known.facts, target=known.target, placement=placement, observed=call)
+        return None if event is None else BegunCall(event)
 
     def end(self, begun: BegunCall, error: BaseException | None, result: Any) -> None:
         """See `Recorder`."""
@@ -70,24 +79,7 @@ class Observations:
 
     def begin_named(self, name: str, module: str, call: Observed) -> BegunCall | None:
         """Begin a call of a function that another library observes."""
-        return self.begin_known(self._known(name, module, call.function), call)
-
-    def begin_known(self, function: _Function, call: Observed, *, placement: Placement = CURRENT) -> BegunCall | None:
-        """Begin a call of a function that is known.
-
-        Args:
-            placement: The position of its event.
-        """
-        engine = self._engine
-        if not engine.active or engine.registry.busy.now:
-            return None
-        if engine.peek() is None or not _is_rare(engine.innermost_open()):
-            decision = self._decisions.decide(call.function)
-            if decision.verdict is not Verdict.RECORD:
-                tally = decision.tally
-                return None if tally is None else BegunCall(None, tally, time.perf_counter())
-        event = engine.open(OBSERVED, function.facts, target=function.target, placement=placement, observed=call)
-        return None if event is None else BegunCall(event)
+        return self.begin(SimpleNamespace(name=name, module=module, recorded_as=None), call, resumes=False)
 
     def _known(self, name: str, module: str, function: Any) -> _Function:
         name = semconv.identifier(name)

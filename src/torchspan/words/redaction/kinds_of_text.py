@@ -154,6 +154,10 @@ class Identifier(Kind):
         """See `Kind`."""
         return is_name(text)
 
+    def reduced(self, text: str) -> str:
+        """See `Kind`."""
+        return text if is_name(text) else UNKNOWN
+
 
 class ModulePath(Kind):
     """The path of a module inside a model.

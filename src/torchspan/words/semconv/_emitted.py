@@ -99,7 +99,7 @@ def identifier(name: Any) -> str:
     Args:
         name: The object found where a name is expected, of any type. None of its methods is called.
     """
-    text = _exact(name)
+    text = name if type(name) is str else _exact(name)
     return text if text is not None and is_name(text) else UNKNOWN
 
 
@@ -126,7 +126,7 @@ def _known(reduce: Reduce, value: Any) -> str | None:
 def _string(kind: Kind, capture_text: bool, value: Any) -> str | None:
     if type(value) is LibraryMessage:  # reduced where it was read, because the code that raised it was known there
         return kind.whole(value.whole) if capture_text else kind.of_message(value)
-    text = _exact(value)
+    text = value if type(value) is str else _exact(value)
     if text is None:
         return None
     return kind.whole(text) if capture_text else kind.reduced(text)
@@ -160,9 +160,7 @@ def _entries(value: Any) -> tuple[Any, ...] | None:
 
 
 def _exact(value: Any) -> str | None:
-    """The text of a string. Methods that a subclass of the program overrides are not called."""
-    if type(value) is str:
-        return value
+    """The text of a string of a subclass. Methods that the subclass overrides are not called. A plain string costs its caller no call."""
     return str.__str__(value) if issubclass(type(value), str) else None
 
 

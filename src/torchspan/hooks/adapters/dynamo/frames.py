@@ -19,15 +19,16 @@ from torchspan.base.files.user_folder import digests_key
 from torchspan.base.reading import traceback_of
 from torchspan.engine import (
     DETACHED,
+    Anchor,
     Audience,
     Engine,
     Event,
+    EventStack,
     Observed,
     Occurrence,
     Placement,
     ProcessorClock,
     Steps,
-    ThreadStacks,
 )
 from torchspan.hooks.adapters.dynamo import recorded
 from torchspan.hooks.adapters.dynamo.compile_lock import Waits
@@ -202,14 +203,15 @@ class _OpenWork:
 
     Work without an event began while nothing is observed, for example inside a callback. Nothing inside it is observed either.
 
-    steps: short phases inside. facts: gathered until its end.
+    anchor: the clock of the compilation; None while nothing is observed. steps: short phases inside. facts: gathered until its end.
     """
 
-    __slots__ = ("event", "facts", "name", "steps")
+    __slots__ = ("anchor", "event", "facts", "name", "steps")
 
     def __init__(self, name: str, event: Event | None) -> None:
         self.name = name
         self.event = event
+        self.anchor = None if event is None else event.anchor
         self.steps = Steps()
         self.facts: dict[str, Any] = {}
 
@@ -218,18 +220,21 @@ class _OpenPhase(_OpenWork):
     """A phase that may turn out to be short. It has no event until one inside needs it, or until the phase ends.
 
     Args:
+        anchor: The clock of the compilation.
         within: The event that was current when the phase began: a library's event, if a backend calls PyTorch's
             compilers.
         heard: The event for subscribers only.
 
-    processor: the clocks of the processor at its beginning.
+    now_ns: the time by that clock. processor: the clocks of the processor at its beginning.
     """
 
-    __slots__ = ("heard", "processor", "start_ns", "within")
+    __slots__ = ("heard", "now_ns", "processor", "start_ns", "within")
 
-    def __init__(self, name: str, start_ns: int, within: Event | None, heard: Event | None) -> None:
+    def __init__(self, name: str, anchor: Anchor, within: Event | None, heard: Event | None) -> None:
         super().__init__(name, None)
-        self.start_ns = start_ns
+        self.anchor = anchor
+        self.now_ns = anchor.now_ns
+        self.start_ns = anchor.now_ns()
         self.within = within
         self.heard = heard
         self.processor = ProcessorClock(COMPILE_PHASE)
@@ -309,10 +314,11 @@ _Innermost = TypeVar("_Innermost", bound=_OpenWork)
 
 
 class _FramesOfThread(threading.local):
-    """The open work of a thread, innermost last."""
+    """The open work of a thread, innermost last, and the stack of those of its events that are current."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.open: list[_OpenWork] = []
+        self.stack = EventStack(engine)
 
 
 class Frames:
@@ -329,8 +335,7 @@ class Frames:
     def __init__(self, engine: Engine, reported: Any) -> None:
         self._engine = engine
         self._reported = reported
-        self._stacks = ThreadStacks(engine)
-        self._thread = _FramesOfThread()
+        self._thread = _FramesOfThread(engine)
         self.waits = Waits(engine, lambda: self._thread.open, called)
         self._interest = engine.registry.interest(COMPILE_PHASE)
         self._forward: ByIdentity[tuple[Any, Mapping[str, Any]]] = ByIdentity()
@@ -343,11 +348,10 @@ class Frames:
         """Receive a report of Dynamo that `name` begins (`ph` is `B`) or ends (`E`), with `args`. Returns True."""
         if type(report) is not dict or type(report["name"]) is not str or type(report["args"]) is not dict:
             return True
-        name, args, kind = report["name"], report["args"], report["ph"]
-        if kind == "B":
-            self._begin(name, args, Observed(self._reported, (report,), {}))
-        elif kind == "E":
-            self._end(name, args)
+        if report["ph"] == "B":
+            self._begin(report["name"], report["args"], report)
+        elif report["ph"] == "E":
+            self._end(report["name"], report["args"])
         return True
 
     def cut(self, report: Any) -> None:
@@ -357,7 +361,7 @@ class Frames:
         index = self._index(report["name"])
         if index is not None:
             self._abandon(index)
-            self._stacks.here().end(report["name"])
+            self._thread.stack.end(report["name"])
 
     def measured(self, call: Call) -> None:
         """Receive Dynamo's measurements of the frame that is being compiled: `update_outer(self, values)`."""
@@ -441,7 +445,7 @@ class Frames:
             del open_[index:]
 
     # --- beginnings -------------------------------------------------------------------------------------------
-    def _begin(self, name: str, args: Mapping[str, Any], report: Observed) -> None:
+    def _begin(self, name: str, args: Mapping[str, Any], report: Any) -> None:
         open_ = self._thread.open
         if name == FRAME:
             open_.append(self._begin_frame(_compile_id(args), report))
@@ -449,14 +453,14 @@ class Frames:
             open_.append(self._begin_backward(_compile_id(args), report))
         elif not open_ or name == _WHOLE or name.startswith(_ATTEMPT):
             return
-        elif open_[-1].event is None and not isinstance(open_[-1], _OpenPhase):
+        elif (anchor := open_[-1].anchor) is None:
             open_.append(_OpenWork(name, None))
         elif name == _BACKEND:
             open_.append(self._begin_backend(report))
         else:
-            open_.append(self._begin_phase(name, report))
+            open_.append(self._begin_phase(name, anchor, report))
 
-    def _begin_frame(self, compile_id: str, report: Observed) -> _OpenWork:
+    def _begin_frame(self, compile_id: str, report: Any) -> _OpenWork:
         frame, context = compiling(), compile_context()
         function = self._function(frame)
         facts = {semconv.COMPILE_ID: compile_id, **function, **declarations.stance()}
@@ -468,7 +472,7 @@ class Frames:
             self.waits.began(event)
             return _OpenFrame(event, frame)
 
-        return self._begin_current(FRAME, begun, COMPILE_FRAME, facts, observed=report)
+        return self._begin_current(FRAME, begun, report, COMPILE_FRAME, facts)
 
     def _function(self, frame: Compiling) -> Mapping[str, Any]:
         """The function that is compiled; of what PyTorch's own code calls, its name and the line that called `torch.compile`."""
@@ -480,33 +484,39 @@ class Frames:
         facts = {} if called_at is None else called_at.facts()
         return {**facts, semconv.CODE_FUNCTION: reading.function_name(frame.wrapped)}
 
-    def _begin_backward(self, compile_id: str, report: Observed) -> _OpenWork:
+    def _begin_backward(self, compile_id: str, report: Any) -> _OpenWork:
         context = compile_context()
         forward, function = (context is not None and self._forward.get(context)) or (None, {})
         return self._begin_current(
             BACKWARD,
             partial(_OpenCompilation, BACKWARD),
+            report,
             COMPILE_BACKWARD,
             {semconv.COMPILE_ID: compile_id, **function},
-            observed=report,
             links=() if forward is None else (forward,),
         )
 
-    def _begin_backend(self, report: Observed) -> _OpenWork:
+    def _begin_backend(self, report: Any) -> _OpenWork:
         return self._begin_current(
             _BACKEND,
             partial(_OpenWork, _BACKEND),
+            report,
             COMPILE_PHASE,
             {semconv.COMPILE_PHASE_NAME: _BACKEND},
             target=_BACKEND,
-            observed=report,
         )
 
     def _begin_current(
-        self, name: str, begun: Callable[[Event], _OpenWork], phase: Phase, facts: Mapping[str, Any], **how: Any
+        self,
+        name: str,
+        begun: Callable[[Event], _OpenWork],
+        report: Any,
+        phase: Phase,
+        facts: Mapping[str, Any],
+        **how: Any,
     ) -> _OpenWork:
-        stack = self._stacks.here()
-        event = stack.begin(name, phase, facts, **how)
+        stack = self._thread.stack
+        event = stack.begin(name, phase, facts, observed=Observed(self._reported, (report,), {}), **how)
         if event is None:
             stack.end(name)  # its end is not expected there
             return _OpenWork(name, None)
@@ -516,13 +526,14 @@ class Frames:
             stack.end(name)
             raise
 
-    def _begin_phase(self, name: str, report: Observed) -> _OpenWork:
-        self._materialize_long()
+    def _begin_phase(self, name: str, anchor: Anchor, report: Any) -> _OpenWork:
+        if isinstance(self._thread.open[-1], _OpenPhase):
+            self._materialize_long()
         heard = None
         if self._interest.countdown is not None:
-            heard = self._open(name, observed=report, audience=Audience.USERS)
+            heard = self._open(name, observed=Observed(self._reported, (report,), {}), audience=Audience.USERS)
         try:
-            return _OpenPhase(name, self._now_ns(), self._current(), heard)
+            return _OpenPhase(name, anchor, self._current(), heard)
         except BaseException as error:
             if heard is not None:
                 self._engine.close(heard, error)
@@ -551,16 +562,18 @@ class Frames:
     def _end_phase(self, phase: _OpenPhase) -> None:
         if phase.heard is not None:
             self._engine.close(phase.heard)
-        end_ns = self._now_ns()
+        end_ns = phase.now_ns()
         taken_ns = end_ns - phase.start_ns
         if phase.event is None and taken_ns < SHORT_NS:
             around = self._thread.open[-2].steps
-            around.merge(phase.steps)
+            if phase.steps:
+                around.merge(phase.steps)
             around.add(semconv.identifier(phase.name), max(taken_ns / 1e9 - phase.steps.seconds(), 0.0))
             return
         event = self._materialized(len(self._thread.open) - 1)
         if event is not None:
-            event.steps.merge(phase.steps)
+            if phase.steps:
+                event.steps.merge(phase.steps)
             self._engine.close(event, at_ns=end_ns)
 
     def _end_frame(self, frame: _OpenFrame) -> None:
@@ -576,9 +589,9 @@ class Frames:
         self._close(frame, frame.end(ending), error if ending.outcome == FrameOutcome.FAILED else None)
 
     def _close(self, ended: _OpenWork, facts: Mapping[str, Any], error: BaseException | None) -> None:
-        if ended.event is not None:
+        if ended.event is not None and ended.steps:
             ended.event.steps.merge(ended.steps)
-        self._stacks.here().end(ended.name, facts, error=error)
+        self._thread.stack.end(ended.name, facts, error=error)
 
     def _abandon(self, index: int) -> None:
         """Close phases from `index` on, whose surroundings have ended before them. Events on the engine's stack are closed there."""
@@ -622,7 +635,7 @@ class Frames:
             work = open_[index]
             if work.event is not None or not isinstance(work, _OpenPhase):
                 return
-            if self._now_ns() - work.start_ns >= SHORT_NS:
+            if work.now_ns() - work.start_ns >= SHORT_NS:
                 self._materialized(index)
                 return
 
@@ -648,13 +661,6 @@ class Frames:
             if isinstance(work, kind):
                 return work
         return None
-
-    def _now_ns(self) -> int:
-        """By the clock of the compilation that is running."""
-        for work in reversed(self._thread.open):
-            if isinstance(work, (_OpenCompilation, _OpenWorker)) and work.event is not None:
-                return work.event.anchor.now_ns()
-        return 0
 
 
 def _compile_id(args: Mapping[str, Any]) -> str:
