@@ -74,7 +74,7 @@ faults: setup  ## the tests of the table of faults, and its results
 test-beside: setup  ## the same program with other tools, torchspan, and both, compared (about 10 minutes, 1 GB in .venvs); ONLY="sentry ray": these tools
 	@$(BIN)/python tools/coexistence.py $(ONLY)
 
-mutants: setup  ## small changes of the code that a test must notice (up to 2 hours); ONLY="redaction engine": these folders
+mutants: setup  ## small changes of the code that a test must notice (up to 2 hours); ONLY="words/redaction engine": these folders
 	@$(BIN)/python tools/mutants.py $(ONLY)
 
 soak: setup  ## a quarter of an hour of work with torchspan, in lock-step with the same work without it

@@ -34,11 +34,11 @@ LEFT_OUT = ("privacy/test_canaries.py", "pipeline/test_progress.py", "pipeline/t
 """Files of tests that take minutes, and work in programs that they start, where there is no mutant."""
 
 FOLDERS = {
-    "redaction": (0.97, ("redaction", "semconv", "tools/test_tools.py", "sdk/test_operator_spans.py", "privacy", "probes", "writer")),
-    "semconv": (0.92, ("semconv", "test_semantic_conventions.py", "registry", "tools/test_tools.py", "tools/test_contract.py", "tools/test_registry_changes.py", "tools/test_registry_rules.py", "test_public_api.py")),
-    "engine": (0.92, ("engine", "adapters", "writer", "callbacks", "observers", "propagation", "test_flush.py", "test_what_grows.py", "test_public_api.py")),
-    "comparison": (0.92, ("comparison", "cli/test_compare.py", "cli/test_compare_hostile.py", "test_public_api.py")),
-    "probes/describe": (0.92, ("probes", "dynamo/test_graph_breaks.py", "pipeline/test_what_runs.py", "adapters", "plain", "dynamo", "pipeline", "test_public_api.py")),
+    "words/redaction": (0.98, ("redaction", "semconv", "tools/test_tools.py", "sdk/test_operator_spans.py", "privacy", "probes", "writer")),
+    "words/semconv": (0.92, ("semconv", "test_semantic_conventions.py", "registry", "tools/test_tools.py", "tools/test_contract.py", "tools/test_registry_changes.py", "tools/test_registry_rules.py", "test_public_api.py")),
+    "engine": (0.93, ("engine", "adapters", "writer", "callbacks", "observers", "propagation", "test_flush.py", "test_what_grows.py", "test_public_api.py")),
+    "reading/comparison": (0.92, ("comparison", "cli/test_compare.py", "cli/test_compare_hostile.py", "test_public_api.py")),
+    "hooks/probes/describe": (0.92, ("probes", "dynamo/test_graph_breaks.py", "pipeline/test_what_runs.py", "adapters", "plain", "dynamo", "pipeline", "test_public_api.py")),
 }  # fmt: skip
 """Folder of src/torchspan -> the least share that tests must notice, and the tests that may notice a mutant of it."""
 

@@ -38,17 +38,17 @@ def test_a_mutant_whose_tests_do_not_end_is_noticed_and_counted_apart():
 def test_a_folder_that_is_not_known_is_refused(capsys):
     with pytest.raises(SystemExit):
         mutants.main(["pipeline"])
-    assert "no folder pipeline; there are redaction, semconv, engine" in capsys.readouterr().err
+    assert "no folder pipeline; there are words/redaction, words/semconv, engine" in capsys.readouterr().err
 
 
 def test_the_results_of_a_folder_replace_its_own_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(mutants, "FILE", tmp_path / "results.json")
-    for folder, outcome in (("engine", "killed"), ("redaction", "killed"), ("engine", "survived")):
+    for folder, outcome in (("engine", "killed"), ("words/redaction", "killed"), ("engine", "survived")):
         mutants.keep(mutants.summary_of(folder, [mutant(outcome)]), "0123abc", minutes=1.4)
     assert [
         (name, record["killed"], record["commit"], record["minutes"]) for name, record in mutants.read().items()
     ] == [
-        ("redaction", 1, "0123abc", 1),
+        ("words/redaction", 1, "0123abc", 1),
         ("engine", 0, "0123abc", 1),
     ]
 
@@ -67,5 +67,5 @@ def test_a_change_that_survived_in_one_of_two_places_is_tried_again_in_both(tmp_
 def test_without_an_earlier_run_its_survivors_are_refused_before_any_test_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(mutants, "FILE", tmp_path / "results.json")
     with pytest.raises(SystemExit):
-        mutants.main(["--survivors", "engine", "redaction"])
-    assert "--survivors needs an earlier run of engine, redaction; run it without" in capsys.readouterr().err
+        mutants.main(["--survivors", "engine", "words/redaction"])
+    assert "--survivors needs an earlier run of engine, words/redaction; run it without" in capsys.readouterr().err
