@@ -8,4 +8,4 @@ in a process. `opentelemetry-instrument` makes no options of these names: it doe
 """
 
 from torchspan.words.environment_variables import *  # noqa: F403 - see `__all__`
-from torchspan.words.environment_variables import __all__  # noqa: F401
+from torchspan.words.environment_variables import __all__  # type: ignore[attr-defined]  # noqa: F401 - as in `torchspan.phase`

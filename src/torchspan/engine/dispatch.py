@@ -19,7 +19,7 @@ from torchspan.engine.deferral import Deferral, Waiting
 from torchspan.engine.event import CURRENT, DETACHED, Attributes, Event, Observed, Placement
 from torchspan.engine.listener import Listener, end_all, open_all
 from torchspan.engine.run_times import RunTimes
-from torchspan.engine.subscribers.callback_registry import Registry
+from torchspan.engine.subscribers.callback_registry import OWN, Registry
 from torchspan.engine.subscribers.entry import Entry
 from torchspan.engine.subscribers.interest import Interest
 from torchspan.engine.subscribers.record_function import RecordFunction
@@ -210,7 +210,7 @@ class Engine:
         event.root.running = event
         if is_for_users or self.is_suppressed():
             outer = inner = ()
-        self._busy.now = True
+        self._busy.now = OWN
         try:
             open_all(self.guard, event, (*outer, *users, *inner))
         except BaseException as interrupt:  # of the program or of a policy: what has started is closed before it passes
@@ -226,7 +226,7 @@ class Engine:
 
     def is_missed(self) -> bool:
         """Whether the listeners cannot receive an event that they would receive elsewhere. It is counted."""
-        is_missed = self._is_inside() and not self.is_suppressed()
+        is_missed = (self._busy.now is OWN or self._is_inside()) and not self.is_suppressed()
         self.missed += is_missed
         return is_missed
 
@@ -289,7 +289,7 @@ class Engine:
             self._settle(event, error, result, at_ns)
             raise
         finally:
-            self._busy.now = True
+            self._busy.now = OWN
             try:
                 self._leave(event, describe)
             finally:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 
 class Folded(NamedTuple):
@@ -303,12 +303,12 @@ PLAIN: tuple[Phase, ...] = (PARSE, BUILD_ENGINE, DESERIALIZE_ENGINE, CREATE_CONT
 PHASES: tuple[Phase, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Phase))
 """Every phase, in the order of a compilation."""
 
-if not TYPE_CHECKING:  # for a type checker, every name without an underscore is public
-    __all__ = [
-        name
-        for name, value in sorted(globals().items())
-        if isinstance(value, Phase) or name in {"PHASES", "Folded", "Phase"}
-    ]
+# No assignment: for a type checker, and for what documents the modules, every name without an underscore is then public.
+globals()["__all__"] = [
+    name
+    for name, value in sorted(globals().items())
+    if isinstance(value, Phase) or name in {"PHASES", "Folded", "Phase"}
+]
 
 RUN = Phase(
     "torchspan.run",

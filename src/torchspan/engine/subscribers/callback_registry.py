@@ -88,10 +88,17 @@ class Sources:
 
 
 # ------------------------------------------------------------------------------------------------------------------
-class _Busy(threading.local):
-    """Set while callbacks run: events fired inside a callback reach no callback."""
+OWN = "own"
+"""What a finalizer or a signal handler calls meanwhile is lost, and counted. What a callback of the user's calls is no loss."""
 
-    now = False
+
+class _Busy(threading.local):
+    """Set while callbacks run: events fired inside a callback reach no callback.
+
+    now: `OWN` while the engine calls its listeners, True while a callback of the user's runs.
+    """
+
+    now: bool | str = False
 
 
 class Registry(Sources):
