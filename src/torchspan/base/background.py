@@ -59,20 +59,17 @@ class Background:
             mine = self._new_wake()
             wake = self._wakes.setdefault(self._name, mine)
             if wake is mine:
-                self._start(mine)
+                try:
+                    start_thread(self._name, self._work, mine)
+                except BaseException as error:
+                    self._leave(mine)
+                    mine.put(False)  # an interrupt may come when it has started
+                    if threading.main_thread().is_alive() or not isinstance(error, RuntimeError):
+                        raise
         wake.put(True)
         if self._is_stopped:  # by another thread, which may have seen no thread to end
             self.stop()
         return self._name in self._wakes
-
-    def _start(self, wake: Wake) -> None:
-        try:
-            start_thread(self._name, self._work, wake)
-        except BaseException as error:
-            self._leave(wake)
-            wake.put(False)  # an interrupt may come when it has started
-            if threading.main_thread().is_alive() or not isinstance(error, RuntimeError):
-                raise
 
     def _work(self, wake: Wake) -> None:
         try:
