@@ -105,13 +105,14 @@ def observed(function):
 
 PASSED = {"<lambda>", "collect"}
 """Functions of the program between torchspan and what interrupts it: callbacks, and what starts a collection."""
+RUNS_CALLBACKS = "torchspan.engine.subscribers.record_function"
 
 
 def interrupting(function):
-    """The same in a finalizer or a signal handler. Inside torchspan's own code, not every call is counted."""
+    """The same in a finalizer or a signal handler. One that interrupts callbacks is part of them: neither recorded nor lost."""
     frame = sys._getframe(2)
     while frame is not None and (frame.f_globals is not globals() or frame.f_code.co_name in PASSED):
-        if str(frame.f_globals.get("__name__")).startswith("torchspan."):
+        if frame.f_globals.get("__name__") == RUNS_CALLBACKS:
             MAY_LACK.append(0)
             break
         frame = frame.f_back
@@ -220,12 +221,7 @@ def returning():
 
 def yielding():
     def function():
-        around = trace.get_current_span()
-        try:
-            yield 1
-        finally:
-            if not around.is_recording():  # where the call would be counted on it, it is too late
-                MAY_LACK.append(0)
+        yield 1
 
     return function
 

@@ -82,6 +82,8 @@ class Engine:
         """False once stopped: wrappers that could not be removed pass straight through."""
         self.missed = 0
         """Number of events that the listeners did not receive because they would have started inside what these write to."""
+        self.late = 0
+        """Number of calls that ended after the span on which they would have been counted."""
         self.run_times = {phase: RunTimes(self.guard) for phase in RUNS}
         """Durations of runs that are not events, by phase."""
         self._at_stop: list[Undo] = []

@@ -190,7 +190,9 @@ class BegunCall(NamedTuple):
 
     def end(self, engine: Engine, error: BaseException | None, result: Any = None) -> None:
         """End the call."""
-        if self.tally is not None and self.tally.add(perf_counter() - self.start_s):
-            self.tally.sum_up()
+        if self.tally is not None:
+            engine.late += not self.tally.is_open
+            if self.tally.add(perf_counter() - self.start_s):
+                self.tally.sum_up()
         if self.event is not None:
             engine.close(self.event, error, result)

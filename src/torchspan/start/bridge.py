@@ -117,7 +117,7 @@ class Bridge:
             semconv.DroppedReason.PAUSED: self._spans_of_pauses,
             semconv.DroppedReason.INSIDE: lambda: self._engine.missed,
             semconv.DroppedReason.RING: partial(self._operators.lost, "ring"),
-            semconv.DroppedReason.LATE: partial(self._operators.lost, "late"),
+            semconv.DroppedReason.LATE: lambda: self._engine.late + self._operators.lost("late"),
         }
         emitted: dict[str, Callable[[], int]] = {
             **{kind.name: partial(self._writer.emitted_of, kind) for kind in PHASES},
