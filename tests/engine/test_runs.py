@@ -3,7 +3,8 @@ import math
 
 import pytest
 
-from torchspan import phase
+from support.engines import Callback, extend
+from torchspan import callbacks, phase
 from torchspan.base.by_identity import ByIdentity
 from torchspan.engine import (
     BegunCall,
@@ -18,6 +19,7 @@ from torchspan.engine import (
     Verdict,
 )
 from torchspan.engine.runs import FOR_ITSELF
+from torchspan.engine.subscribers.callback_registry import REGISTRY
 
 
 class Thing:
@@ -151,3 +153,22 @@ def test_the_end_of_a_call_counts_it_and_closes_its_event():
     BegunCall(event, tally, 0.0).end(engine, None)
     tally.close()
     assert (written, event.is_open) == ([1], False)
+
+
+def test_a_call_that_ends_after_the_span_on_which_it_is_counted_is_late():
+    engine, tally = Engine(), RunTally(lambda *_sums: None)
+    BegunCall(None, tally, 0.0).end(engine, None)
+    tally.close()
+    BegunCall(None, tally, 0.0).end(engine, None)
+    assert engine.late == 1
+
+
+def test_what_begins_inside_the_loop_over_listeners_is_missed_and_inside_a_callback_it_is_not():
+    engine, missed = Engine(REGISTRY), []
+    extend(engine, Callback("finalizer", lambda _event: missed.append(engine.is_missed()), lambda *_ended: None))
+    with callbacks.add_global_callback(
+        callbacks.RecordFunctionCallback(lambda _record: missed.append(engine.is_missed()))
+    ):
+        engine.close(engine.open(phase.RUN_GRAPH, {}))
+    engine.stop()
+    assert (missed, engine.missed) == ([True, False], 1)
