@@ -159,7 +159,7 @@ def test_nothing_is_built_where_others_may_write(caches, target, compiler):
 @pytest.mark.slow
 def test_broken_source_is_an_error_with_its_line(caches, tmp_path, native_library):
     shutil.copytree(Path(torchspan.__file__).parent, tmp_path / "torchspan")
-    source = tmp_path / "torchspan" / "native" / "operators.cpp"
+    source = tmp_path / "torchspan" / "hooks" / "native" / "operators.cpp"
     source.write_text(f"#error broken\n{source.read_text(encoding='utf-8')}", encoding="utf-8")
     result = subprocess.run(
         [sys.executable, "-m", "torchspan.native", "build"],
