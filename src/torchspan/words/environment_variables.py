@@ -130,5 +130,5 @@ its own. The last lines of `run` count the spans that they did not deliver by th
 TORCHSPAN_RUN = "TORCHSPAN_RUN"
 """Set by `torchspan run` for the processes that it starts: what they need to know about the run, as JSON."""
 
-# No assignment: for what documents the modules, every name without an underscore is then public.
+# No assignment: for the site, every name without an underscore is then public.
 globals()["__all__"] = [name for name in dir() if name.startswith("TORCHSPAN_")]

@@ -303,7 +303,7 @@ PLAIN: tuple[Phase, ...] = (PARSE, BUILD_ENGINE, DESERIALIZE_ENGINE, CREATE_CONT
 PHASES: tuple[Phase, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Phase))
 """Every phase, in the order of a compilation."""
 
-# No assignment: for a type checker, and for what documents the modules, every name without an underscore is then public.
+# No assignment: for type checkers and for the site, every name without an underscore is then public.
 globals()["__all__"] = [
     name
     for name, value in sorted(globals().items())

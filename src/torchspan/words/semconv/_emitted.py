@@ -160,7 +160,7 @@ def _entries(value: Any) -> tuple[Any, ...] | None:
 
 
 def _exact(value: Any) -> str | None:
-    """The text of a string of a subclass. Methods that the subclass overrides are not called. A plain string costs its caller no call."""
+    """The text of a string of a subclass. Methods that the subclass overrides are not called."""
     return str.__str__(value) if issubclass(type(value), str) else None
 
 

@@ -358,7 +358,7 @@ class DroppedReason:
     PAUSED = "paused"
     """Writing spans had failed 3 times in a row, so torchspan paused it. The log has the cause."""
     INSIDE = "inside"
-    """A finalizer, a signal handler or a processor began the work inside what records another event, which cannot be entered twice."""
+    """A finalizer, a signal handler or a processor began the work inside what records another event."""
     RING = "ring"
     """The operators of a thread came faster than they were read. The newest were dropped, also those for the table."""
     LATE = "late"
