@@ -148,7 +148,7 @@ class Notes:
         """The tests that may notice a change of a line: those that run it, fastest first, then others of the first folder.
 
         The others are there because a function that remembers its result runs in one test alone. For a line that runs while the modules
-        are imported, all tests may notice, those of the first folder first.
+        are imported, all other tests may notice, too.
         """
         tree = ast.parse(path.read_text(encoding="utf-8"))
         around = [
@@ -169,10 +169,11 @@ class Notes:
                 break
         running = contexts & self._usable
         own = self._below(folders[0])
-        if running and AT_IMPORT not in contexts:
-            return self._fastest_first(running) + self._fastest_first(own - running)
-        others = running.union(*(self._below(folder) for folder in folders)) - own
-        return self._fastest_first(own) + self._fastest_first(others)
+        tests = self._fastest_first(running) + self._fastest_first(own - running)
+        if not running or AT_IMPORT in contexts:
+            others = set().union(*(self._below(folder) for folder in folders)) - own - running
+            tests += self._fastest_first(others)
+        return tests
 
     def _below(self, folder):
         return {test for test in self._usable if test.startswith((f"tests/{folder}/", f"tests/{folder}::"))}
