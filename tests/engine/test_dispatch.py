@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 import contextvars
 import threading
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 import torchspan.engine
 from support.engines import Callback, extend
 from torchspan import phase
+from torchspan.base.errors import UserCallback
+from torchspan.callbacks import (
+    RecordedRange,
+    RecordFunctionCallback,
+    SamplingMode,
+    add_global_callback,
+    record_function,
+)
 from torchspan.engine import Anchor, Audience, Engine, Placement
-from torchspan.engine.subscribers.callback_registry import Registry
+from torchspan.engine.subscribers.callback_registry import REGISTRY, Registry
+from torchspan.engine.subscribers.entry import Entry
+from torchspan.engine.subscribers.sampling import Tree
 
 
 @pytest.fixture
@@ -276,3 +286,72 @@ def test_an_event_knows_the_thread_in_which_it_was_opened(engine):
 def test_the_package_has_every_name_that_it_exports():
     exported = {name: getattr(torchspan.engine, name, None) for name in torchspan.engine.__all__}
     assert [name for name, value in exported.items() if value is None or isinstance(value, ModuleType)] == []
+
+
+# --- ends that fail ---------------------------------------------------------------------------------------------------
+def test_a_listener_whose_end_works_again_is_no_longer_failing(engine):
+    errors = [ValueError("once")]
+
+    def end(_event, _token):
+        if errors:
+            raise errors.pop()
+
+    extend(engine, Callback("flaky", lambda event: event, end))
+    engine.close(engine.open(phase.COMPILE, {}))
+    assert engine.guard.failures == {"flaky": 1}
+    engine.close(engine.open(phase.COMPILE, {}))
+    assert engine.guard.failures == {}
+
+
+def test_an_interrupt_in_one_end_leaves_out_no_other(engine, seen):
+    def interrupted(_event, _token):
+        raise KeyboardInterrupt
+
+    extend(engine, recorder("first", seen), Callback("interrupted", lambda event: event, interrupted))
+    event = engine.open(phase.COMPILE, {})
+    with pytest.raises(KeyboardInterrupt):
+        engine.close(event)
+    assert seen == ["first start torch_tensorrt.compile", "first end torch_tensorrt.compile"]
+
+
+# --- the registry of an engine ----------------------------------------------------------------------------------------
+def test_only_the_first_hundred_warnings_between_two_changes_are_logged(caplog):
+    registry = Registry()
+    for number in range(150):
+        registry.warn(f"message {number}")
+    assert len(caplog.records) == 100
+
+
+def test_a_callback_that_is_sampled_per_root_needs_trees():
+    registry = Registry()
+    per_root = RecordFunctionCallback(lambda _record: None, sampling_prob=0.5, sampling_mode=SamplingMode.PER_ROOT)
+    registry.add(Entry(1, UserCallback("callback 1"), per_root))
+    assert registry.has_trees
+
+
+def test_a_tree_keeps_what_its_root_decided():
+    hits = [True, False]
+    countdown = SimpleNamespace(is_hit=lambda _sampled: hits.pop(0))
+    tree, sampled = Tree(), object()
+    assert [tree.includes(sampled, countdown) for _ in range(2)] == [True, True]
+
+
+def test_the_callback_of_an_event_without_a_call_gets_no_inputs_and_no_error():
+    got = []
+    engine = Engine(REGISTRY)
+    callback = RecordFunctionCallback(lambda record: got.append((record.inputs, record.error)), needs_inputs=True)
+    with add_global_callback(callback):
+        engine.close(engine.open(phase.COMPILE, {}))
+    engine.stop()
+    assert got == [((), None)]
+
+
+@pytest.mark.parametrize(("step", "name"), [("_begun", "starting a range"), ("_ended", "ending a range")])
+def test_a_range_that_fails_is_logged_by_what_failed(step, name, monkeypatch, caplog):
+    def failing(*_args):
+        raise ValueError
+
+    monkeypatch.setattr(RecordedRange, step, failing)
+    with add_global_callback(RecordFunctionCallback(lambda _record: None)), record_function("range"):
+        pass
+    assert name in caplog.records[0].getMessage().lower()

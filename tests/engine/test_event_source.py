@@ -7,7 +7,7 @@ import pytest
 
 from support.engines import Callback, extend
 from torchspan import phase
-from torchspan.engine import CURRENT, Engine, EventStack
+from torchspan.engine import CURRENT, Engine, EventStack, Observed
 
 
 class Source:
@@ -217,3 +217,12 @@ def test_an_event_ends_with_its_error_at_the_sources_time(engine):
     event = stack.begin("frame", phase.BUILD_PHASE, {}, target="frame")
     stack.end("frame", error=error, at_ns=event.start_ns)
     assert (engine.errors, event.end_ns, stack.top("frame")) == ([error], event.start_ns, None)
+
+
+def test_an_event_of_a_stack_has_the_call_that_it_is_and_its_links(engine):
+    got, call = [], Observed(len, ("a",), {})
+    extend(engine, Callback("call", lambda event: got.append((event.observed, event.links)), lambda *_ended: None))
+    stack = EventStack(engine)
+    stack.begin("frame", phase.BUILD_PHASE, {}, observed=call, links=("a link",))
+    stack.end("frame")
+    assert got == [(call, ("a link",))]
