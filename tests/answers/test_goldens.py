@@ -3,8 +3,8 @@
 
 The files of goldens/ were written by `torchspan run --without-gpu` at commit 0acb6ca1, from programs that break a graph and recompile, fall
 back with an engine cache, fail, train, and are killed while they compile. The facts beside them are what `torchspan show --json` said of them
-at that commit, without what is worded. Since then, the functions that resume after a graph break are not counted as more of the function: that
-alone was changed in facts/recompiles.json.
+at that commit, without what is worded. Since then, the functions that resume after a graph break are not counted as more of the function: for
+that, the count and the outcome of one row were changed in goldens/recompiles.json.
 """
 
 import json
