@@ -25,6 +25,8 @@ from compile import IMPORTS, SUBJECTS, TARGET_RATIO, TRACED, call, prepare
 from table import NO_TARGET, Row, write
 
 ROUNDS, WARM_UP = 2, 2
+SLOWER = 50
+"""How many times as long work takes below valgrind, about. What torchspan does by the clock is done that much more seldom there."""
 SPANS = {"torch": "torch.compile_frame", "tensorrt": "torch_tensorrt.compile"}
 """The span that the instrumented process must have recorded, for each subject."""
 
@@ -32,6 +34,7 @@ SPANS = {"torch": "torch.compile_frame", "tensorrt": "torch_tensorrt.compile"}
 # --- in a process below valgrind ---------------------------------------------------------------------------------------
 def work(subject, kind, rounds, folder):
     """Compile, with each round's instructions in a file of its own."""
+    slow_the_clock()
     prepare(subject, kind, Path(folder, "trace.jsonl"))
     compile_once = importlib.import_module(SUBJECTS[subject].module).compiler()
     for _ in range(WARM_UP):
@@ -40,6 +43,17 @@ def work(subject, kind, rounds, folder):
         gc.collect()
         with counted():
             call(compile_once)
+
+
+def slow_the_clock():
+    """Have heartbeats, and samples of the memory, as often in a compilation as outside of valgrind."""
+    heartbeats, memory = (
+        importlib.import_module(f"torchspan.output.writer.{name}") for name in ("_heartbeats", "_memory")
+    )
+    heartbeats.FIRST_S *= SLOWER
+    heartbeats._GAPS_S = tuple(gap_s * SLOWER for gap_s in heartbeats._GAPS_S)
+    heartbeats._LONGEST_GAP_S *= SLOWER
+    memory.Sampler.__init__.__defaults__ = (memory.INTERVAL_S * SLOWER,)
 
 
 @contextlib.contextmanager
