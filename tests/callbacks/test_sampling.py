@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import asyncio
 import contextvars
 import itertools
 import math
@@ -264,6 +265,17 @@ def test_per_root_the_share_of_trees_is_the_probability(seen):
     assert abs(hits - 400) < 5 * math.sqrt(4000 * 0.1 * 0.9)
 
 
+def test_per_root_a_tree_is_one_try_however_many_events_are_in_it(seen):
+    def hit(fire):
+        callbacks.set_record_function_seed_for_testing(6)
+        handle = per_root(seen, 0.2)
+        found = [bool(names) for names in trees(seen, 60, fire)]
+        callbacks.remove_callback(handle)
+        return found
+
+    assert hit(tree) == hit(step)
+
+
 def test_per_root_callbacks_decide_each_for_itself(seen):
     first, second = [], []
     per_root(first)
@@ -342,6 +354,24 @@ def test_per_root_who_comes_into_a_tree_without_callbacks_receives_the_rest(seen
         callbacks.remove_callback(handle)
         step()
     assert seen == ["late step"]
+
+
+@record_function("walk")
+async def walk():
+    step()
+    yield
+    step()
+
+
+async def consume():
+    async for _ in walk():
+        step()
+
+
+def test_per_root_the_body_of_an_async_generator_is_inside_and_its_consumer_is_not(seen):
+    per_root(seen)
+    found = {tuple(each) for each in trees(seen, 200, lambda: asyncio.run(consume()))}
+    assert found == {("walk", "step", "step", "step"), ("walk", "step", "step"), ("step",), ()}
 
 
 def test_per_root_a_generator_stays_in_its_tree_wherever_it_is_resumed(seen):
