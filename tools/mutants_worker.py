@@ -376,6 +376,8 @@ class Trials:
                 asked = began = sorted({test.partition("::")[0] for test in tests})
                 asked += [f"--deselect={test}" for test in sorted(self._notes.failed | self._fails)]
                 outcome, by, _began = attempt(mutant, mutated, asked, seconds)
+                if outcome == "not collected" and attempt(mutant, None, asked, seconds)[0] != outcome:
+                    return "killed", "import"  # a conftest.py that cannot be imported, which is no failure of a test
             if outcome in {"passed", "not collected"}:
                 break
             if by == "import" or by in self._passes:
