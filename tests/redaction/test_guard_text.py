@@ -8,6 +8,7 @@ from torchspan.words.redaction.guard_text import GuardText
     ("guard", "kept"),
     [
         ("L['x'] == 3", "x == ?"),
+        ("expected type of 'x' to be a tensor type, but found <class 'int'>", "expected type of 'x' to be a tensor type, but found <class 'int'>"),
         ("G['limit'] == 'wanda'", "G['limit'] == ?"),
         ("L['x'].size()[0] == 3", "x.size()[0] == 3"),
         ("L['x'].size()[0] == 3 and L['pin'] == 4711", "x.size()[0] == 3 and pin == ?"),

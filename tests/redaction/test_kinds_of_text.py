@@ -306,6 +306,20 @@ def test_the_name_of_a_span_is_its_kind_of_work_and_a_target_if_the_work_has_one
     assert SpanName().accepts(name) is is_accepted
 
 
+@pytest.mark.parametrize(
+    ("name", "is_accepted"),
+    [
+        ("größe_x", True),
+        ("größe.<locals>.f", True),
+        ("größe.<locals", False),
+        ("größe.locals>", False),
+        ("größe.a b", False),
+    ],
+)
+def test_a_name_of_other_letters_than_ascii_is_one_of_python(name, is_accepted):
+    assert Identifier().accepts(name) is is_accepted
+
+
 @pytest.mark.parametrize("kind", [Text(), ProgramsSpanName()])
 def test_of_a_text_that_is_shortened_the_beginning_is_left(kind):
     assert kind.shortened("x" * 20, 10) == "xxxxxxx…"
@@ -384,6 +398,7 @@ def test_of_arguments_names_and_data_types_stay(text, reported):
         ("app.f, torch_tensorrt.g", "app.f, torch_tensorrt.g"),
         ("supports_dynamic_shapes=False", "supports_dynamic_shapes=False"),
         ("app.f, SECRET 4711", "app.f, ?"),
+        ("", ""),
     ],
 )
 def test_of_validators_names_stay(text, reported):

@@ -164,7 +164,7 @@ def table_of(*texts):
         ("operator", ["aten::add", "aten.add.Tensor", "add"], ["wanda", "aten::wanda"]),
         ("onnx_operator", ["Conv", "Resize"], ["Wanda", "conv"]),
         ("function", ["time.perf_counter", "Net.forward", "f.<locals>.g"], ["wanda said", "3.5", "a-b", "'wanda'"]),
-        ("count", ["4711", "-1", "12."], ["4.7", "three", "0x12", " 12"]),
+        ("count", ["4711", "-1", "12."], ["4.7", "three", "0x12", " 12", "\N{ARABIC-INDIC DIGIT THREE}"]),
         ("any", [], ["4711", "wanda", "float"]),
         ("value", ["torch.float32", "int8", "c10::Half"], ["long", "half", "unknown", "4711", "torch.wanda"]),
     ],
@@ -188,6 +188,15 @@ def test_a_hole_keeps_what_is_of_its_type_and_nothing_else(hole, kept, refused):
 )  # fmt: skip
 def test_of_a_hole_nothing_is_kept_where_a_value_has_the_text_behind_it(message, kept):
     assert table_of("Input '{any}' dim {count} is static (size={count}) in it, min={count}").kept(message) == kept
+
+
+def test_of_the_first_hole_nothing_is_kept_where_it_may_have_had_two_ends():
+    assert table_of("of {count} in {any} all").kept("of 1 in 2 in 3 all") == "of ? in ? all"
+
+
+def test_of_several_lines_the_first_alone_may_be_known():
+    known = "mat1 must be a matrix, got 3-D tensor"
+    assert messages.of_text(f"{known}\nwanda\nwanda") == known
 
 
 def test_the_text_behind_a_hole_may_be_in_the_end_of_the_message_too():
